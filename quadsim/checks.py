@@ -1,0 +1,103 @@
+"""What counts as a valid argument, and the one sentence that says so.
+
+Every error names the value that was given and what is allowed. Nothing here knows what the arguments are for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class InputError(ValueError):
+    """A value that is not allowed; the message is one sentence for the person who gave it."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A value of the wrong kind."""
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """`value` as a float, if it is a finite number within the bounds."""
+    bounds = {"above": above, "at least": at_least, "below": below, "at most": at_most}
+    wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+    sentence = f"{name} must be a finite number{' ' + wanted if wanted else ''}, got {shown(value)}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(sentence)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InputError(sentence) from None
+    inside = (
+        (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not math.isfinite(number) or not inside:
+        raise InputError(sentence)
+    return number
+
+
+def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+    """`value` as an int, if it is a whole number within the bounds."""
+    wanted = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    sentence = f"{name} must be a whole number {wanted}, got {shown(value)}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputTypeError(sentence)
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise InputError(sentence)
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value`, if it is True or False."""
+    if isinstance(value, bool):
+        return value
+    raise InputTypeError(f"{name} must be True or False, got {shown(value)}")
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """`value`, if it is one of the allowed words; the nearest one is suggested otherwise."""
+    words = list(allowed)
+    if isinstance(value, str) and value in words:
+        return value
+    near = difflib.get_close_matches(str(value), words, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise InputError(f"unknown {name} {shown(value)}: {hint}allowed are {', '.join(words)}")
+
+
+def vector(name: str, value: Any, size: int) -> np.ndarray:
+    """`value` as a new float64 array of shape (size,), if every entry is finite."""
+    import numpy as np
+
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{name} must be {size} numbers, got {shown(value)}") from None
+    if array.shape != (size,):
+        raise InputError(f"{name} must have shape ({size},), got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite, got {array[~np.isfinite(array)][0]} in it")
+    return array
+
+
+def shown(value: Any) -> str:
+    """`value` as it stands in an error: on one line, and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,347 @@
+"""The compiled loop: arrays in, arrays out.
+
+`compiler` reads this file as text, puts an optimizer's rule between the two marks below, and compiles
+the whole; what stands between them here is plain gradient descent. A kernel knows blocks, lanes and
+steps. It knows no classes, no files and no defaults.
+
+Lanes are runs that share a Hessian, WIDTH of them side by side in memory, so that a matrix-vector
+product becomes a matrix product. Every sum runs over the coordinates in one fixed order of fused
+multiply-adds, whether one lane is computed or eight: a lane's numbers are the same to the last bit
+whatever runs beside it, and on every machine whose arithmetic is IEEE 754.
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, int64, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+WIDTH = 8  # lanes side by side: 8 or 1
+ROW = 32  # how many numbers a rule moves together: a few coordinates of all lanes, or many of one
+CACHE = False  # whether numba keeps the machine code beside this file
+FLAGS = {"nogil": True, "error_model": "numpy"}  # numpy: 1/0 is inf, not an exception
+
+RUNNING, CONVERGED, MAX_STEPS, DIVERGED, UNDERFLOW = range(5)
+TINY_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
+TINY = 1e-290  # below this a coordinate is about to leave float64's range
+WATCH = 64  # steps between two looks for blocks that have vanished
+
+
+@intrinsic
+def stack_row(typingctx):
+    """A pointer to ROW floats on the stack: LLVM knows that nothing else points there, and vectorises."""
+
+    def codegen(context, builder, signature, args):
+        return cgutils.alloca_once(builder, ir.DoubleType(), size=ROW)
+
+    return types.CPointer(types.float64)(), codegen
+
+
+# <rule>
+@njit(**FLAGS)
+def update(e, g, state, settings, clock, groups):
+    low = 0
+    for block in range(groups.size):
+        high = low + groups[block] * WIDTH
+        for i in range(low, high, WIDTH):
+            for k in range(WIDTH):
+                e[i + k] -= settings[0, block, k] * g[i + k]
+        low = high
+
+
+@njit(**FLAGS)
+def tick(clock, settings):
+    pass
+
+
+# </rule>
+
+
+def _vector(width):
+    return ir.VectorType(ir.DoubleType(), width)
+
+
+def _load(builder, data, index, width):
+    """The `width` floats that begin at data[index]."""
+    pointer = builder.bitcast(builder.gep(data, [index]), _vector(width).as_pointer())
+    return builder.load(pointer, align=8)
+
+
+def _store(builder, vector, data, index):
+    pointer = builder.bitcast(builder.gep(data, [index]), vector.type.as_pointer())
+    builder.store(vector, pointer, align=8)
+
+
+def _splat(builder, data, index, width):
+    """`width` copies of data[index]."""
+    nothing = ir.Constant(_vector(width), ir.Undefined)
+    first = builder.insert_element(nothing, builder.load(builder.gep(data, [index])), ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+    return builder.shuffle_vector(first, nothing, zeros)
+
+
+def _fma(builder, a, b, accumulator):
+    """accumulator += a * b, rounded once."""
+    kind = a.type
+    signature = ir.FunctionType(kind, [kind] * 3)
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{kind.count}f64")
+    builder.store(builder.call(function, [a, b, builder.load(accumulator)]), accumulator)
+
+
+def _zeros(builder, count, width):
+    """`count` accumulators; LLVM keeps them in registers."""
+    accumulators = [cgutils.alloca_once(builder, _vector(width)) for _ in range(count)]
+    for accumulator in accumulators:
+        builder.store(ir.Constant(_vector(width), [0.0] * width), accumulator)
+    return accumulators
+
+
+def _data(context, builder, signature, args, which):
+    return [context.make_array(signature.args[q])(context, builder, args[q]).data for q in which]
+
+
+def rows_of_lanes(rows, width):
+    """g[i:i+rows, :] = h[i:i+rows, :] @ e for one block: a vector holds the lanes of one coordinate."""
+
+    @intrinsic
+    def product(typingctx, h, e, g, base, low, i, n):
+        def codegen(context, builder, signature, args):
+            h, e, g = _data(context, builder, signature, args, range(3))
+            base, low, i, n = args[3:]
+            integer = n.type
+            starts = [builder.add(base, builder.mul(builder.add(i, integer(r)), n)) for r in range(rows)]
+            sums = _zeros(builder, rows, width)
+            with cgutils.for_range(builder, n, intp=integer) as loop:
+                lanes = _load(builder, e, builder.mul(builder.add(low, loop.index), integer(width)), width)
+                for start, total in zip(starts, sums, strict=True):
+                    _fma(builder, _splat(builder, h, builder.add(start, loop.index), width), lanes, total)
+            for r, total in enumerate(sums):
+                row = builder.add(low, builder.add(i, integer(r)))
+                _store(builder, builder.load(total), g, builder.mul(row, integer(width)))
+            return context.get_dummy_value()
+
+        return types.void(h, e, g, int64, int64, int64, int64), codegen
+
+    return product
+
+
+def rows_of_one(vectors, width):
+    """The same for one lane: a vector holds `width` rows, read down the columns of the symmetric block."""
+
+    @intrinsic
+    def product(typingctx, h, e, g, base, low, i, n):
+        def codegen(context, builder, signature, args):
+            h, e, g = _data(context, builder, signature, args, range(3))
+            base, low, i, n = args[3:]
+            integer = n.type
+            sums = _zeros(builder, vectors, width)
+            with cgutils.for_range(builder, n, intp=integer) as loop:
+                lane = _splat(builder, e, builder.add(low, loop.index), width)
+                column = builder.add(base, builder.add(builder.mul(loop.index, n), i))
+                for r, total in enumerate(sums):
+                    _fma(builder, _load(builder, h, builder.add(column, integer(r * width)), width), lane, total)
+            for r, total in enumerate(sums):
+                _store(builder, builder.load(total), g, builder.add(builder.add(low, i), integer(r * width)))
+            return context.get_dummy_value()
+
+        return types.void(h, e, g, int64, int64, int64, int64), codegen
+
+    return product
+
+
+def lane_sums(width):
+    """eg = sum of e*g and gg = sum of g*g in each lane, even and odd coordinates apart, then added."""
+
+    @intrinsic
+    def sums(typingctx, e, g, d, eg, gg):
+        def codegen(context, builder, signature, args):
+            e, g, eg, gg = _data(context, builder, signature, args, (0, 1, 3, 4))
+            integer = args[2].type
+            eg_even, eg_odd, gg_even, gg_odd = _zeros(builder, 4, width)
+
+            def add(row, eg_part, gg_part):
+                at = builder.mul(row, integer(width))
+                errors, gradients = _load(builder, e, at, width), _load(builder, g, at, width)
+                _fma(builder, errors, gradients, eg_part)
+                _fma(builder, gradients, gradients, gg_part)
+
+            with cgutils.for_range(builder, builder.ashr(args[2], integer(1)), intp=integer) as loop:
+                even = builder.shl(loop.index, integer(1))
+                add(even, eg_even, gg_even)
+                add(builder.add(even, integer(1)), eg_odd, gg_odd)
+            with builder.if_then(builder.trunc(args[2], ir.IntType(1))):
+                add(builder.sub(args[2], integer(1)), eg_even, gg_even)
+            for data, one, other in ((eg, eg_even, eg_odd), (gg, gg_even, gg_odd)):
+                _store(builder, builder.fadd(builder.load(one), builder.load(other)), data, integer(0))
+            return context.get_dummy_value()
+
+        return types.void(e, g, int64, eg, gg), codegen
+
+    return sums
+
+
+# Six rows of lanes (or 24 of one lane) in flight hide the latency of the multiply-add and fill the registers.
+if WIDTH == 1:
+    MANY, SOME, FEW = 24, 8, 3
+    many, some, few, one = rows_of_one(3, 8), rows_of_one(1, 8), rows_of_lanes(3, 1), rows_of_lanes(1, 1)
+else:
+    MANY, SOME, FEW = 6, 3, 2
+    many, some, few, one = (rows_of_lanes(rows, WIDTH) for rows in (MANY, SOME, FEW, 1))
+sums = lane_sums(WIDTH)
+
+
+@njit(
+    "void(float64[::1], int64[::1], float64[:,::1], float64[:,::1], float64[::1], float64[::1])", cache=CACHE, **FLAGS
+)
+def measure(h, sizes, e, g, eg, gg):
+    """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
+    base, low = 0, 0
+    for block in range(sizes.size):
+        n, i = sizes[block], 0
+        while i + MANY <= n:
+            many(h, e, g, base, low, i, n)
+            i += MANY
+        while i + SOME <= n:
+            some(h, e, g, base, low, i, n)
+            i += SOME
+        while i + FEW <= n:
+            few(h, e, g, base, low, i, n)
+            i += FEW
+        while i < n:
+            one(h, e, g, base, low, i, n)
+            i += 1
+        base += n * n
+        low += n
+    sums(e, g, low, eg, gg)
+
+
+@njit(**FLAGS)
+def norm(gg, g, k):
+    """The gradient norm of lane k; scaled first where the squares underflow."""
+    if not gg < TINY_SQUARE:
+        return math.sqrt(gg)
+    largest = 0.0
+    for i in range(g.shape[0]):
+        largest = max(largest, abs(g[i, k]))
+    if largest == 0.0:
+        return 0.0
+    total = 0.0
+    for i in range(g.shape[0]):
+        total += (g[i, k] / largest) ** 2
+    return largest * math.sqrt(total)
+
+
+@njit(**FLAGS)
+def vanished(e, k, low, high):
+    """Whether every coordinate low..high of lane k is below TINY."""
+    for i in range(low, high):
+        if not abs(e[i, k]) < TINY:
+            return False
+    return True
+
+
+@njit(**FLAGS)
+def block_vanished(e, k, sizes, watched):
+    low = 0
+    for block in range(sizes.size):
+        if watched[block, k] and vanished(e, k, low, low + sizes[block]):
+            return True
+        low += sizes[block]
+    return False
+
+
+@njit(**FLAGS)
+def retire(e, state, final, k):
+    """Keep where lane k ended, and let it idle at zero from here on: denormals would be slow."""
+    for i in range(e.shape[0]):
+        final[i, k] = e[i, k]
+        e[i, k] = 0.0
+        for s in range(state.shape[0]):
+            state[s, i * WIDTH + k] = 0.0
+
+
+ADVANCE = (
+    "int64(float64[::1], int64[::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,:,::1],"
+    " float64[:,::1], int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], boolean[:,::1], int64[::1],"
+    " int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1])"
+)
+
+
+@njit(ADVANCE, cache=CACHE, **FLAGS)
+def advance(
+    h,  # the blocks, row after row, one after the other
+    sizes,  # (blocks,)
+    e,  # (d, lanes) w - minimizer
+    g,  # (d, lanes) scratch: the gradient at e
+    state,  # (names, d * lanes) what the rule remembers of each coordinate
+    settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane (names, 1, d)
+    clock,  # (names, ROW) what the rule needs once a step, repeated; for one lane (names, 1)
+    groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    t,  # the step that e stands at
+    until,  # the step to return at
+    end,  # the last step of all
+    tol,
+    first_norm,  # (lanes,) gradient norm at step 0
+    limit,  # (lanes,) a loss above it has exploded
+    watched,  # (blocks, lanes) blocks that must not vanish
+    marks,  # steps to record at, increasing, the last one beyond reach
+    cursor,  # (1,) index of the next mark
+    loss_at,  # (marks, lanes)
+    norm_at,  # (marks, lanes)
+    status,  # (lanes,)
+    stopped,  # (lanes,) the step at which the lane stopped
+    final,  # (d, lanes) e at that step
+    final_loss_norm,  # (2, lanes)
+):
+    """Run every lane from step t to step `until` or to its own end; the step reached."""
+    d, lanes = e.shape
+    flat_e, flat_g = e.reshape(e.size), g.reshape(g.size)
+    eg, gg = np.empty(lanes), np.empty(lanes)
+    # A lane whose g*g is above `stop` and whose e*g is below `explode` needs no further look.
+    stop, explode = np.empty(lanes), np.empty(lanes)
+    running = 0
+    for k in range(lanes):
+        stop[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), TINY_SQUARE)
+        explode[k] = 2 * limit[k]
+        running += status[k] == RUNNING
+    watching = watched.any()
+    while running:
+        measure(h, sizes, e, g, eg, gg)
+        look = t == end or (watching and t % WATCH == 0)
+        for k in range(lanes):
+            if status[k] == RUNNING and not (gg[k] > stop[k] and eg[k] < explode[k] and gg[k] < np.inf):
+                look = True
+        if look:
+            for k in range(lanes):
+                if status[k] != RUNNING:
+                    continue
+                size = norm(gg[k], g, k)
+                if size <= tol * first_norm[k]:
+                    status[k] = CONVERGED
+                elif not (eg[k] <= explode[k] and gg[k] < np.inf):
+                    status[k] = DIVERGED
+                elif vanished(e, k, 0, d) or block_vanished(e, k, sizes, watched):
+                    status[k] = UNDERFLOW
+                elif t == end:
+                    status[k] = MAX_STEPS
+        if t == marks[cursor[0]]:
+            for k in range(lanes):
+                loss_at[cursor[0], k] = 0.5 * eg[k]
+                norm_at[cursor[0], k] = norm(gg[k], g, k)
+            cursor[0] += 1
+        if look:
+            for k in range(lanes):
+                if status[k] != RUNNING and stopped[k] < 0:
+                    stopped[k] = t
+                    final_loss_norm[0, k] = 0.5 * eg[k]
+                    final_loss_norm[1, k] = norm(gg[k], g, k)
+                    retire(e, state, final, k)
+                    running -= 1
+        if t >= until or not running:
+            break
+        tick(clock, settings)
+        update(flat_e, flat_g, state, settings, clock, groups)
+        t += 1
+    return t

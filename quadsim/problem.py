@@ -1,0 +1,256 @@
+"""The problem: L(w) = ½ eᵀHe with e = w − w*, H block-diagonal and positive definite.
+
+A problem carries its answer: its minimizer, its eigenvalues, its condition numbers. It knows nothing of optimizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks, spectra
+from quadsim.checks import InputError, InputTypeError
+from quadsim.streams import stream
+
+BASES = ("blocks", "whole")
+
+
+@dataclass(frozen=True, eq=False)
+class BlockQuadratic:
+    """A block-diagonal quadratic. Build one with `from_spectra`, `from_blocks` or `quadsim.case`.
+
+    Attributes
+    ----------
+    blocks : tuple of (n, n) arrays
+        The Hessian's diagonal blocks, symmetric to the last bit, read-only.
+    eigenvalues : tuple of (n,) arrays
+        Each block's eigenvalues, increasing.
+    minimizer : (dim,) array
+    name : str
+        What tables and figures call it.
+    """
+
+    blocks: tuple[np.ndarray, ...]
+    eigenvalues: tuple[np.ndarray, ...]
+    minimizer: np.ndarray
+    name: str = field(default="own")
+
+    @classmethod
+    def from_spectra(
+        cls,
+        eigenvalues: Sequence[Any],
+        *,
+        seed: int = 0,
+        rotation: float = 1.0,
+        basis: str = "blocks",
+        minimizer: Any = None,
+        h: Any = None,
+        name: str = "own",
+    ) -> BlockQuadratic:
+        """Blocks Q diag(λ) Qᵀ with random orthogonal Q.
+
+        Parameters
+        ----------
+        eigenvalues : list of lists
+            One list of eigenvalues for each block.
+        seed : int
+            Fixes the bases.
+        rotation : float
+            0: diagonal blocks; 1: Haar-distributed bases; in between, along the geodesic from one to the other.
+        basis : "blocks" or "whole"
+            "whole" draws one basis across the whole space: what was block-diagonal becomes one dense block.
+        minimizer, h : (dim,) array, optional
+            The minimizer w*, or the linear term h of ½wᵀHw − hᵀw, of which w* = H⁻¹h. Zero by default.
+        """
+        parts = spectra.by_block(eigenvalues)
+        rotation = checks.real("rotation", rotation, at_least=0, at_most=1)
+        if checks.choice("basis", basis, BASES) == "whole":
+            parts = (np.sort(np.concatenate(parts)),)
+        if rotation > 0:
+            for number, part in enumerate(parts):
+                _check_conditioning(part, f"block {number}")
+        blocks = []
+        for number, part in enumerate(parts):
+            q = partial_rotation(haar_basis(part.size, stream(seed, "basis", number)), rotation)  # (n, n)
+            blocks.append((q * part) @ q.T if rotation > 0 else np.diag(part))
+        return cls._assembled(blocks, parts, minimizer, h, name)
+
+    @classmethod
+    def from_blocks(
+        cls, blocks: Sequence[Any], *, minimizer: Any = None, h: Any = None, name: str = "own"
+    ) -> BlockQuadratic:
+        """Dense symmetric positive definite blocks, given entry by entry."""
+        if isinstance(blocks, str) or not isinstance(blocks, Sequence | np.ndarray) or len(blocks) == 0:
+            raise InputTypeError(f"blocks must be a list of square matrices, got {checks.shown(blocks)}")
+        checked = [_checked_block(block, number) for number, block in enumerate(blocks)]
+        return cls._assembled([b for b, _ in checked], tuple(e for _, e in checked), minimizer, h, name)
+
+    @classmethod
+    def _assembled(
+        cls, blocks: list[np.ndarray], eigenvalues: tuple[np.ndarray, ...], minimizer: Any, h: Any, name: str
+    ) -> BlockQuadratic:
+        """The frozen problem: blocks symmetrised, every array read-only."""
+        symmetric = tuple(np.ascontiguousarray((block + block.T) / 2) for block in blocks)
+        dim = sum(block.shape[0] for block in symmetric)
+        if minimizer is not None and h is not None:
+            raise InputError("give minimizer or h, not both: h means minimizer = H^-1 h")
+        if h is not None:
+            parts = np.split(checks.vector("h", h, dim), np.cumsum([b.shape[0] for b in symmetric])[:-1])
+            answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
+        else:
+            answer = np.zeros(dim) if minimizer is None else checks.vector("minimizer", minimizer, dim)
+        for array in (*symmetric, *eigenvalues, answer):
+            array.flags.writeable = False
+        return cls(symmetric, eigenvalues, answer, name)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(block.shape[0] for block in self.blocks)
+
+    @property
+    def dim(self) -> int:
+        return self.minimizer.size
+
+    @cached_property
+    def mu(self) -> float:
+        """The smallest eigenvalue."""
+        return float(min(values[0] for values in self.eigenvalues))
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """The largest eigenvalue, the Lipschitz constant of the gradient."""
+        return float(max(values[-1] for values in self.eigenvalues))
+
+    @property
+    def kappa(self) -> float:
+        """The condition number of the whole Hessian."""
+        return self.lipschitz / self.mu
+
+    @property
+    def block_kappas(self) -> tuple[float, ...]:
+        """Each block's own condition number."""
+        return tuple(float(values[-1] / values[0]) for values in self.eigenvalues)
+
+    def loss(self, w: Any) -> float:
+        """The gap ½eᵀHe, from e itself: never a difference of two losses, which would cancel near the end."""
+        error = self.error(w)
+        return float(0.5 * error @ self.curvature(error))
+
+    def grad(self, w: Any) -> np.ndarray:
+        """The gradient He."""
+        return self.curvature(self.error(w))
+
+    def error(self, w: Any) -> np.ndarray:
+        """e = w − w*."""
+        return checks.vector("w", w, self.dim) - self.minimizer
+
+    def curvature(self, error: np.ndarray) -> np.ndarray:
+        """He, block by block."""
+        return np.concatenate([b @ part for b, part in zip(self.blocks, self.split(error), strict=True)])
+
+    def split(self, vector: np.ndarray) -> list[np.ndarray]:
+        """A vector's (or a matrix's rows') part in each block."""
+        return np.split(vector, np.cumsum(self.sizes)[:-1])
+
+    def hessian(self) -> np.ndarray:
+        """H as one dense (dim, dim) matrix."""
+        dense = np.zeros((self.dim, self.dim))
+        low = 0
+        for block in self.blocks:
+            high = low + block.shape[0]
+            dense[low:high, low:high] = block
+            low = high
+        return dense
+
+    def scaled_eigenvalues(self, diagonal: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Each block's eigenvalues of D^-½ H D^-½ for a positive diagonal D."""
+        roots = self.split(np.sqrt(diagonal))
+        return tuple(np.linalg.eigvalsh(b / np.outer(r, r)) for b, r in zip(self.blocks, roots, strict=True))
+
+    def start(self, seed: int) -> np.ndarray:
+        """The standard Gaussian starting point of `seed`."""
+        return stream(seed, "start").standard_normal(self.dim)
+
+
+def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The block and its eigenvalues, if it is symmetric and positive definite to rounding."""
+    try:
+        array = np.array(block, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"block {number} must be a square matrix of numbers, got {checks.shown(block)}") from None
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise InputError(f"block {number} must be a square matrix, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"block {number} must be finite, got {array[~np.isfinite(array)][0]} in it")
+    asymmetry = np.abs(array - array.T).max()
+    if asymmetry > 1e-10 * np.abs(array).max():
+        raise InputError(f"block {number} must be symmetric, got entries that differ by {asymmetry:.3g}")
+    eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
+    if eigenvalues[0] <= 0:
+        raise InputError(f"block {number} must be positive definite, got the eigenvalue {eigenvalues[0]:.6g}")
+    _check_conditioning(eigenvalues, f"block {number}")
+    return array, eigenvalues
+
+
+def _check_conditioning(eigenvalues: np.ndarray, where: str) -> None:
+    """A dense block holds its small eigenvalues only down to rounding of the largest one."""
+    limit = 1 / (eigenvalues.size * np.finfo(float).eps)
+    kappa = eigenvalues[-1] / eigenvalues[0]
+    if kappa > limit:
+        raise InputError(
+            f"{where} has condition number {kappa:.3g}, which a dense float64 block cannot hold: "
+            f"at most {limit:.3g}, or rotation 0"
+        )
+
+
+def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:
+    """A Haar-distributed rotation, (n, n), orthonormal columns, determinant +1.
+
+    QR with the signs of R's diagonal moved into Q is Haar on all orthogonal matrices. The last column's sign
+    is then chosen for determinant +1, so that a geodesic leads there from the identity; Q diag(λ) Qᵀ does not see it.
+    """
+    q, r = np.linalg.qr(rng.standard_normal((n, n)))
+    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+    if np.linalg.det(q) < 0:
+        q[:, -1] *= -1
+    return q
+
+
+def partial_rotation(q: np.ndarray, fraction: float) -> np.ndarray:
+    """The point at `fraction` of the geodesic from the identity to the rotation q: exp(fraction · log q).
+
+    A rotation turns planes of its own by angles; here each plane is turned by that fraction of its angle.
+    """
+    n = q.shape[0]
+    if fraction == 0:
+        return np.eye(n)
+    if fraction == 1:
+        return q
+    from scipy.linalg import schur
+
+    turned, z = schur(q, output="real")  # q = z turned zᵀ, turned block-diagonal: 2 x 2 turns, and ±1
+    part = np.eye(n)
+    half_turns = []  # where turned is -1: these come in pairs, and a pair is a turn by pi
+    i = 0
+    while i < n:
+        if i + 1 < n and turned[i + 1, i] != 0:
+            angle = np.arctan2(turned[i + 1, i] - turned[i, i + 1], turned[i, i] + turned[i + 1, i + 1])
+            _turn(part, i, i + 1, fraction * angle)
+            i += 2
+        else:
+            if turned[i, i] < 0:
+                half_turns.append(i)
+            i += 1
+    for a, b in zip(half_turns[::2], half_turns[1::2], strict=True):
+        _turn(part, a, b, fraction * np.pi)
+    return z @ part @ z.T
+
+
+def _turn(matrix: np.ndarray, a: int, b: int, angle: float) -> None:
+    """Put a turn by `angle` into the plane of axes a and b."""
+    matrix[a, a] = matrix[b, b] = np.cos(angle)
+    matrix[b, a], matrix[a, b] = np.sin(angle), -np.sin(angle)

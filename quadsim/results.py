@@ -1,0 +1,83 @@
+"""A result on disk: the figure, the tables and the settings that made them. All of it is written, or nothing is."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim.checks import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PACKAGES = ("quadsim", "numpy", "scipy", "numba", "llvmlite", "matplotlib", "pandas")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless files can be written to the folder; it is made if need be, and nothing is left in it."""
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"out={str(folder)!r} cannot be written ({reason}): give a folder that can") from None
+    finally:
+        for parent in made:
+            try:
+                parent.rmdir()
+            except OSError:
+                break
+
+
+def write(
+    folder: Path, stem: str, figure: Figure, tables: dict[str, pd.DataFrame], settings: dict[str, Any]
+) -> list[Path]:
+    """Write stem.png, stem.svg, stem{suffix}.csv for each table and stem.json; the paths written.
+
+    Every file is made beside its place first and moved there when all of them are complete.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    finished: list[tuple[Path, Path]] = []
+    try:
+        for suffix in (".png", ".svg"):
+            metadata = {"Software": None} if suffix == ".png" else {"Date": None}  # the same result is the same file
+            _draft(finished, folder / f"{stem}{suffix}", lambda path: figure.savefig(path, dpi=200, metadata=metadata))  # noqa: B023
+        for suffix, frame in tables.items():
+            _draft(finished, folder / f"{stem}{suffix}.csv", lambda path: frame.to_csv(path, index=False))  # noqa: B023
+        text = json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        _draft(finished, folder / f"{stem}.json", lambda path: path.write_text(text, encoding="utf-8"))
+    except BaseException:
+        for draft, _ in finished:
+            draft.unlink(missing_ok=True)
+        raise
+    for draft, path in finished:
+        os.replace(draft, path)
+    return [path for _, path in finished]
+
+
+def _draft(finished: list[tuple[Path, Path]], path: Path, fill: Any) -> None:
+    """Fill a new file beside `path`, of the same kind, and note both."""
+    handle, name = tempfile.mkstemp(prefix=".draft-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    os.chmod(name, 0o666 & ~_umask())  # mkstemp's files are private
+    finished.append((Path(name), path))
+    fill(Path(name))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def versions() -> dict[str, str]:
+    """What made a result: Python and the packages that numbers and figures depend on."""
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}

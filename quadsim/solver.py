@@ -1,0 +1,306 @@
+"""Running optimizers: problem + optimizer + start → `Trajectory`, one run or many lanes of one problem at once.
+
+The arithmetic is the compiled kernel's. Here arguments are checked, lanes are packed into tiles, and
+long runs are cut into slices so that progress can be shown and Ctrl-C is heard. No plotting, no files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim import checks, compiler
+from quadsim.checks import InputError, InputTypeError
+from quadsim.optimizers import Optimizer
+from quadsim.problem import BlockQuadratic
+from quadsim.trajectory import Status, Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_STEPS = 10**12
+MOST_RECORDED = 4096
+LOG_POINTS = 2000
+SLICE_SECONDS = 0.1
+EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
+STATUSES = (None, Status.CONVERGED, Status.MAX_STEPS, Status.DIVERGED, Status.UNDERFLOW)  # by the kernel's codes
+
+Progress = Callable[[int], None]
+
+
+def solve(
+    problem: BlockQuadratic,
+    optimizer: Optimizer,
+    *,
+    w0: Any = None,
+    seed: int = 0,
+    max_steps: int = 100_000,
+    tol: float = 1e-6,
+    record: str | int = "log",
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Run one optimizer on one problem.
+
+    Parameters
+    ----------
+    w0 : (dim,) array, optional
+        The start; by default the standard Gaussian point of `seed`.
+    max_steps : int
+        The last step to take.
+    tol : float
+        Stop at the first step with ‖g‖/‖g₀‖ ≤ tol; 0 runs on.
+    record : "log" or int
+        Which steps to keep: log-spaced (every one up to about 150), or every k-th.
+    progress : callable, optional
+        Told the step reached, about ten times a second.
+    """
+    starts = None if w0 is None else [w0]
+    seeds = None if w0 is not None else [seed]
+    lanes = solve_lanes(
+        problem, [optimizer], w0=starts, seeds=seeds, max_steps=max_steps, tol=tol, record=record, progress=progress
+    )
+    return lanes[0]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The runs of `solve_lanes`, in the order of the lanes: a sequence of `Trajectory`, and one table."""
+
+    trajectories: tuple[Trajectory, ...]
+
+    def __len__(self) -> int:
+        return len(self.trajectories)
+
+    def __getitem__(self, lane: int) -> Trajectory:
+        return self.trajectories[lane]
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return iter(self.trajectories)
+
+    def table(self) -> pd.DataFrame:
+        """One row for each lane: its settings and how it ended."""
+        from quadsim import table
+
+        return table.summary(self.trajectories)
+
+
+def solve_lanes(
+    problem: BlockQuadratic,
+    optimizers: Sequence[Optimizer],
+    *,
+    w0: Sequence[Any] | None = None,
+    seeds: Sequence[int] | None = None,
+    max_steps: int = 100_000,
+    tol: float = 1e-6,
+    record: str | int = "log",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Lanes:
+    """Run many optimizers, starts or both on one problem, side by side.
+
+    Lane k runs ``optimizers[k]`` from ``w0[k]`` (or from the Gaussian point of ``seeds[k]``); a list of one serves all
+    lanes. Optimizers of different kinds may be mixed. A lane's numbers depend on its own definition alone.
+
+    >>> qs.solve_lanes(problem, [qs.Adam(lr=lr) for lr in rates], seeds=[0]).table()
+    """
+    max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MOST_STEPS)
+    tol = checks.real("tol", tol, at_least=0)
+    threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
+    marks = record_marks(record, max_steps)
+    lanes = _lanes(problem, optimizers, w0, seeds)
+    tiles = [tile for _, group in _by_rule(lanes) for tile in _tiles(group)]
+    shared = _Shared(problem, max_steps, tol, marks, progress)
+    if threads == 1 or len(tiles) == 1:
+        done = [_run_tile(shared, tile) for tile in tiles]
+    else:
+        with ThreadPoolExecutor(min(threads, len(tiles))) as pool:
+            done = list(pool.map(lambda tile: _run_tile(shared, tile), tiles))
+    by_lane = {
+        lane.number: run for tile, runs in zip(tiles, done, strict=True) for lane, run in zip(tile, runs, strict=True)
+    }
+    return Lanes(tuple(by_lane[number] for number in range(len(lanes))))
+
+
+def record_marks(record: str | int, max_steps: int) -> np.ndarray:
+    """The steps to record, 0 first: at most a few thousand however long the run."""
+    if record == "log":
+        marks = np.geomspace(1, max(max_steps, 1), LOG_POINTS).round().astype(np.int64)
+        marks = np.unique(np.concatenate([[0], marks[marks <= max_steps]]))
+    elif isinstance(record, str):
+        raise InputError(f"record must be 'log' or a whole number of at least 1, got {checks.shown(record)}")
+    else:
+        every = checks.whole("record", record, at_least=1)
+        if max_steps // every >= MOST_RECORDED:
+            raise InputError(
+                f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
+                f"use record={max_steps // MOST_RECORDED + 1} or more, or record='log'"
+            )
+        marks = np.arange(0, max_steps + 1, every, dtype=np.int64)
+    return np.append(marks, np.iinfo(np.int64).max)  # the kernel reads one mark ahead
+
+
+@dataclass(frozen=True)
+class _Lane:
+    number: int
+    optimizer: Optimizer
+    error: np.ndarray
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class _Shared:
+    problem: BlockQuadratic
+    max_steps: int
+    tol: float
+    marks: np.ndarray
+    progress: Progress | None
+
+
+def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> list[_Lane]:
+    if not isinstance(problem, BlockQuadratic):
+        raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
+    optimizers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+    for optimizer in optimizers:
+        if not isinstance(optimizer, Optimizer):
+            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+    if w0 is not None and seeds is not None:
+        raise InputError("give w0 or seeds, not both")
+    if w0 is not None:
+        seeds = [None] * len(w0)
+        starts = [checks.vector("w0", start, problem.dim) for start in w0]
+    else:
+        seeds = [0] if seeds is None else list(seeds)
+        starts = [problem.start(seed) for seed in seeds]
+    count = max(len(optimizers), len(starts))
+    if len(optimizers) not in (1, count) or len(starts) not in (1, count) or not optimizers or not starts:
+        raise InputError(
+            f"{len(optimizers)} optimizers and {len(starts)} starts make no lanes: give as many of each, or one"
+        )
+    lanes = []
+    for number in range(count):
+        start = number % len(starts)
+        error = starts[start] - problem.minimizer
+        optimizer = optimizers[number % len(optimizers)].resolved(problem, error)
+        lanes.append(_Lane(number, optimizer, error, seeds[start]))
+    return lanes
+
+
+def _by_rule(lanes: list[_Lane]) -> Iterator[tuple[str, list[_Lane]]]:
+    ordered = sorted(lanes, key=lambda lane: type(lane.optimizer).__name__)  # stable: lanes of a kind keep their order
+    for kind, group in groupby(ordered, key=lambda lane: type(lane.optimizer).__name__):
+        yield kind, list(group)
+
+
+def _tiles(lanes: list[_Lane]) -> list[list[_Lane]]:
+    """Tiles of up to eight lanes; one or two left over are quicker alone."""
+    full = [lanes[k : k + compiler.WIDTH] for k in range(0, len(lanes), compiler.WIDTH)]
+    if len(full[-1]) <= 2:
+        return full[:-1] + [[lane] for lane in full[-1]]
+    return full
+
+
+def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
+    """Run up to eight lanes of one rule to their ends."""
+    problem, kind = shared.problem, type(tile[0].optimizer)
+    width = 1 if len(tile) == 1 else compiler.WIDTH
+    kernel = compiler.kernel(kind, width)
+    blocks, sizes = np.concatenate([b.ravel() for b in problem.blocks]), np.array(problem.sizes, dtype=np.int64)
+    padded = tile + [tile[-1]] * (width - len(tile))
+    e = np.ascontiguousarray(np.stack([lane.error for lane in padded], axis=1))  # (d, width)
+    g, final = np.zeros_like(e), np.zeros_like(e)
+    eg, gg = np.zeros(width), np.zeros(width)
+    kernel.measure(blocks, sizes, e, g, eg, gg)
+
+    names, row = compiler.setting_names(kind), kernel.ROW
+    groups = np.array([problem.dim]) if width == 1 else sizes
+    state = np.zeros((len(kind.state), problem.dim * width))
+    clock = np.zeros((len(kind.clock), 1 if width == 1 else row))
+    settings = np.zeros((len(names), len(groups), problem.dim if width == 1 else row))
+    watched = np.zeros((len(sizes), width), dtype=bool)
+    for k, lane in enumerate(padded):
+        for s, values in enumerate(lane.optimizer.first_state(g[:, k])):
+            state[s, k::width] = values
+        clock[:, k::width] = np.reshape(lane.optimizer.first_clock(), (-1, 1))
+        for p, name in enumerate(names):
+            by_block = np.broadcast_to(getattr(lane.optimizer, name), sizes.shape)
+            if width == 1:
+                settings[p, 0] = np.repeat(by_block, sizes)
+            else:
+                settings[p, :, k::width] = by_block[:, None]
+        if not kind.linear:
+            watched[:, k] = [part.any() for part in problem.split(lane.error)]
+
+    first_norm = np.array([_norm(g[:, k]) for k in range(width)])
+    limit = EXPLODED * np.maximum(0.5 * eg, problem.lipschitz)
+    marks, cursor = shared.marks, np.zeros(1, dtype=np.int64)
+    loss_at, norm_at = np.zeros((marks.size, width)), np.zeros((marks.size, width))
+    status, stopped = np.zeros(width, dtype=np.int64), np.full(width, -1, dtype=np.int64)
+    status[len(tile) :], stopped[len(tile) :] = 2, 0  # padding does not run
+    final_loss_norm = np.zeros((2, width))
+
+    t, length = 0, 1000
+    while (status == 0).any():
+        began = time.perf_counter()
+        until = min(t + length, shared.max_steps)
+        t = kernel.advance(
+            blocks, sizes, e, g, state, settings, clock, groups, t, until, shared.max_steps, shared.tol,
+            first_norm, limit, watched, marks, cursor, loss_at, norm_at, status, stopped, final, final_loss_norm,
+        )  # fmt: skip
+        length = int(length * min(SLICE_SECONDS / max(time.perf_counter() - began, 1e-9), 10)) + 1
+        if shared.progress is not None:
+            shared.progress(t)
+    return [
+        _trajectory(shared, lane, k, stopped, status, loss_at, norm_at, final, final_loss_norm)
+        for k, lane in enumerate(tile)
+    ]
+
+
+def _trajectory(
+    shared: _Shared,
+    lane: _Lane,
+    k: int,
+    stopped: np.ndarray,
+    status: np.ndarray,
+    loss_at: np.ndarray,
+    norm_at: np.ndarray,
+    final: np.ndarray,
+    final_loss_norm: np.ndarray,
+) -> Trajectory:
+    """Lane k's record: the marks before its end, and the end itself if its values are finite."""
+    before = int(np.searchsorted(shared.marks, stopped[k]))
+    steps, loss, norms = shared.marks[:before], loss_at[:before, k], norm_at[:before, k]
+    if np.isfinite(final_loss_norm[:, k]).all():
+        steps = np.append(steps, stopped[k])
+        loss, norms = np.append(loss, final_loss_norm[0, k]), np.append(norms, final_loss_norm[1, k])
+    ended = STATUSES[status[k]]
+    assert ended is not None
+    return Trajectory(
+        steps=steps,
+        loss=loss.copy(),
+        grad_norm=norms.copy(),
+        status=ended,
+        last_step=int(stopped[k]),
+        w=shared.problem.minimizer + final[:, k],
+        optimizer=lane.optimizer,
+        problem=shared.problem.name,
+        seed=lane.seed,
+        tol=shared.tol,
+        max_steps=shared.max_steps,
+    )
+
+
+def _norm(vector: np.ndarray) -> float:
+    """The Euclidean norm, scaled first so that tiny entries are not lost when squared."""
+    largest = np.abs(vector).max()
+    return float(largest * np.linalg.norm(vector / largest)) if 0 < largest < np.inf else float(largest)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,193 @@
+"""Where eigenvalues come from: made by hand, or drawn from a law; taken to a condition number, dealt to blocks.
+
+Eigenvalues only: no matrices, no bases. A spectrum is an increasing array of positive numbers, and the spectra of
+a problem are a tuple of them, one for each block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.checks import InputError, InputTypeError
+from quadsim.streams import stream
+
+Spectra = tuple[np.ndarray, ...]
+LARGEST = 1e140  # squared gradients must stay in float64's range
+
+
+def by_block(spectra: Sequence[Any]) -> Spectra:
+    """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`."""
+    if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
+        raise InputTypeError(
+            f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
+        )
+    return tuple(_checked(block, f"block {number}") for number, block in enumerate(spectra))
+
+
+def _checked(eigenvalues: Any, where: str) -> np.ndarray:
+    """The eigenvalues as an increasing array, if they are finite and positive."""
+    try:
+        array = np.array(eigenvalues, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{where}: eigenvalues must be numbers, got {checks.shown(eigenvalues)}") from None
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{where} must be a list of at least one eigenvalue, got {checks.shown(eigenvalues)}")
+    bad = array[~(np.isfinite(array) & (array > 0))]
+    if bad.size:
+        raise InputError(f"{where}: eigenvalues must be finite and above 0, got {bad[0]:g}")
+    extreme = array[(array < 1 / LARGEST) | (array > LARGEST)]
+    if extreme.size:
+        raise InputError(f"{where}: eigenvalues must lie between {1 / LARGEST:g} and {LARGEST:g}, got {extreme[0]:g}")
+    return np.sort(array)
+
+
+def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options: float) -> np.ndarray:
+    """`size` eigenvalues from 1 to `kappa`, by the name of a law in `LAWS`, some with options of their own.
+
+    >>> law("log-uniform", 30, kappa=5000, seed=0)
+    >>> law("clusters", 9, count=3, spread=0.01)
+    """
+    draw = LAWS[checks.choice("law", name, LAWS)]
+    size = checks.whole("size", size, at_least=1)
+    kappa = checks.real("kappa", kappa, at_least=1)
+    allowed = draw.__kwdefaults__ or {}
+    for option in options:
+        if option not in allowed:
+            raise InputError(f"law {name} has no option {option!r}: its options are {', '.join(allowed) or 'none'}")
+    if size == 1:
+        if kappa != 1:
+            raise InputError(f"one eigenvalue has condition number 1, got kappa={kappa:g}")
+        return np.ones(1)
+    return draw(size, kappa, stream(seed, "spectrum", name), **options)
+
+
+def _log_uniform(size: int, kappa: float, rng: np.random.Generator) -> np.ndarray:
+    """drawn uniformly on a log scale"""
+    return _geometric(np.exp(np.sort(rng.uniform(size=size))), kappa)
+
+
+def _linear(size: int, kappa: float, rng: np.random.Generator) -> np.ndarray:
+    """evenly spaced; nothing is drawn"""
+    return np.linspace(1.0, kappa, size)
+
+
+def _power_law(size: int, kappa: float, rng: np.random.Generator, *, exponent: float | None = None) -> np.ndarray:
+    """proportional to i^-exponent, by default the exponent that needs no map to span [1, kappa]; nothing is drawn"""
+    rank = np.arange(size, 0, -1.0)
+    if exponent is None:
+        return _geometric(1 / rank, kappa)
+    return _affine(rank ** -checks.real("exponent", exponent, above=0), kappa)
+
+
+def _marchenko_pastur(size: int, kappa: float, rng: np.random.Generator, *, ratio: float = 0.5) -> np.ndarray:
+    """of a Wishart matrix XᵀX, X Gaussian with size/ratio rows, mapped affinely onto [1, kappa]"""
+    rows = round(size / checks.real("ratio", ratio, at_least=0.001, below=1))
+    singular = np.linalg.svd(rng.standard_normal((max(rows, size), size)), compute_uv=False)
+    return _affine(np.sort(singular**2), kappa)
+
+
+def _clusters_law(
+    size: int, kappa: float, rng: np.random.Generator, *, count: int = 3, spread: float = 0.01
+) -> np.ndarray:
+    """`count` clusters of relative width `spread`, their centres evenly spaced on a log scale"""
+    count = checks.whole("count", count, at_least=1, at_most=size)
+    spread = checks.real("spread", spread, above=0, below=1)
+    centres = np.geomspace(1.0, kappa, count)[np.arange(size) * count // size]
+    return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
+
+
+LAWS: dict[str, Callable[..., np.ndarray]] = {
+    "log-uniform": _log_uniform,
+    "linear": _linear,
+    "power-law": _power_law,
+    "marchenko-pastur": _marchenko_pastur,
+    "clusters": _clusters_law,
+}
+
+
+def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectra:
+    """The spectra taken jointly to condition number `kappa`.
+
+    ``affine``     onto [1, kappa] by one line for all blocks, so that relative ranges are kept;
+    ``geometric``  onto [1, kappa] by one power for all blocks, so that places on a log scale are kept;
+    ``clusters``   each cluster (a gap of more than a factor 5 parts two) is scaled as a whole: the lowest stays, the
+                   highest ends at kappa times the smallest eigenvalue, those between keep their place on a log scale.
+    """
+    kappa = checks.real("kappa", kappa, at_least=1)
+    take = MAPS[checks.choice("map", map, MAPS)]
+    blocks = by_block(spectra)
+    values, index = np.unique(np.concatenate(blocks), return_inverse=True)
+    if values.size == 1 and kappa != 1:
+        raise InputError(f"all eigenvalues are equal to {values[0]:g}: no map takes them to kappa={kappa:g}")
+    ends = np.cumsum([block.size for block in blocks])[:-1]
+    mapped = np.ones(1) if values.size == 1 and take is not _scale_clusters else take(values, kappa)
+    return tuple(np.sort(block) for block in np.split(mapped[index], ends))
+
+
+def _affine(values: np.ndarray, kappa: float) -> np.ndarray:
+    place = (values - values[0]) / (values[-1] - values[0])
+    return 1 + (kappa - 1) * place
+
+
+def _geometric(values: np.ndarray, kappa: float) -> np.ndarray:
+    place = np.log(values / values[0]) / np.log(values[-1] / values[0])
+    mapped = kappa**place
+    mapped[-1] = kappa  # the power may be off by a rounding
+    return mapped
+
+
+CLUSTER_GAP = 5.0
+
+
+def _scale_clusters(values: np.ndarray, kappa: float) -> np.ndarray:
+    """Cluster c is multiplied by (kappa/kappa_0)^p, p its place between the lowest (0) and the highest (1)."""
+    ratio = kappa * values[0] / values[-1]
+    if ratio == 1:
+        return values
+    cuts = np.flatnonzero(values[1:] > CLUSTER_GAP * values[:-1]) + 1
+    clusters = np.split(values, cuts)
+    if len(clusters) == 1:
+        raise InputError(
+            f"map clusters needs two clusters a factor {CLUSTER_GAP:g} apart, got one from {values[0]:g} to "
+            f"{values[-1]:g}: use map affine or geometric"
+        )
+    centres = np.array([np.log(cluster).mean() for cluster in clusters])
+    place = (centres - centres[0]) / (centres[-1] - centres[0])
+    mapped = np.concatenate([cluster * ratio**p for cluster, p in zip(clusters, place, strict=True)])
+    mapped[-1] = kappa * values[0]
+    if mapped.max() > mapped[-1] or mapped.min() < mapped[0]:
+        widest = max(cluster[-1] / cluster[0] for cluster in clusters)
+        raise InputError(
+            f"map clusters cannot reach kappa={kappa:g}: a cluster would leave the range; "
+            f"kappa must be at least the widest cluster's own condition number, {widest:g}"
+        )
+    return mapped
+
+
+MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "affine": _affine,
+    "geometric": _geometric,
+    "clusters": _scale_clusters,
+}
+
+
+def deal(eigenvalues: Any, blocks: int, heterogeneity: float) -> Spectra:
+    """The same eigenvalues, dealt to blocks: alike at 0 (round-robin, Case 4), apart at 1 (sorted chunks, Case 3).
+
+    In between, each eigenvalue's place in the pack moves on a straight line from the one order to the other, and
+    the pack is cut into blocks as it lies. As heterogeneity grows every pair of eigenvalues trades
+    places once at most, so the dealing changes by single exchanges; the pack as a whole never changes.
+    """
+    pack = _checked(eigenvalues, "the pack")
+    blocks = checks.whole("blocks", blocks, at_least=1, at_most=pack.size)
+    heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
+    rank = np.arange(pack.size)
+    # Sorting by (block, round) lists the pack as a round-robin deal leaves it; its inverse is each rank's place there.
+    round_robin = np.argsort(np.lexsort((rank // blocks, rank % blocks)))
+    place = (1 - heterogeneity) * round_robin + heterogeneity * rank
+    order = np.lexsort((rank, place))
+    return tuple(np.sort(chunk) for chunk in np.array_split(pack[order], blocks))
