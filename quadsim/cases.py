@@ -83,10 +83,11 @@ def case_spectra(
     size = checks.whole("block_size", block_size, at_least=1)
     map = checks.choice("map", map, spectra.MAPS)
     clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
-    pack = np.concatenate(clusters)
-    if kappa is not None:
-        (pack,) = spectra.rescale([pack], kappa, map)
-    return spectra.deal(pack, BLOCKS, recipe.heterogeneity if heterogeneity is None else heterogeneity)
+    # Dealt first: at a small kappa the scaled clusters overlap, and sorting would mix them.
+    dealt = spectra.deal(
+        np.concatenate(clusters), BLOCKS, recipe.heterogeneity if heterogeneity is None else heterogeneity
+    )
+    return dealt if kappa is None else spectra.rescale(dealt, kappa, map)
 
 
 def _recipe(number: Any) -> Case:

@@ -178,16 +178,27 @@ MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 def deal(eigenvalues: Any, blocks: int, heterogeneity: float) -> Spectra:
     """The same eigenvalues, dealt to blocks: alike at 0 (round-robin, Case 4), apart at 1 (sorted chunks, Case 3).
 
-    In between, each eigenvalue's place in the pack moves on a straight line from the one order to the other, and
-    the pack is cut into blocks as it lies. As heterogeneity grows every pair of eigenvalues trades
-    places once at most, so the dealing changes by single exchanges; the pack as a whole never changes.
+    In between, that share of the exchanges of neighbours is made that would sort the round-robin pack, which is then
+    cut into blocks. So a small change of heterogeneity exchanges a few neighbours, every two
+    eigenvalues trade places once at most on the way from 0 to 1, and the pack as a whole never changes.
     """
     pack = _checked(eigenvalues, "the pack")
     blocks = checks.whole("blocks", blocks, at_least=1, at_most=pack.size)
     heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
     rank = np.arange(pack.size)
-    # Sorting by (block, round) lists the pack as a round-robin deal leaves it; its inverse is each rank's place there.
-    round_robin = np.argsort(np.lexsort((rank // blocks, rank % blocks)))
-    place = (1 - heterogeneity) * round_robin + heterogeneity * rank
-    order = np.lexsort((rank, place))
+    round_robin = np.lexsort((rank, rank % blocks))
+    exchanges = sum(int((round_robin[:i] > here).sum()) for i, here in enumerate(round_robin))
+    order = _sort_partly(round_robin, round(heterogeneity * exchanges))
     return tuple(np.sort(chunk) for chunk in np.array_split(pack[order], blocks))
+
+
+def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:
+    """The first `exchanges` exchanges of an odd-even transposition sort: sweeps over neighbours, every other pair."""
+    order, odd = order.copy(), False
+    while exchanges > 0:
+        left = np.arange(int(odd), order.size - 1, 2)
+        wrong = left[order[left] > order[left + 1]][:exchanges]
+        order[wrong], order[wrong + 1] = order[wrong + 1], order[wrong]
+        exchanges -= wrong.size
+        odd = not odd
+    return order

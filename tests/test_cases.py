@@ -1,0 +1,72 @@
+"""The published cases, to the letter."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import quadsim as qs
+
+
+def test_case_3_and_case_4_are_the_paper_s():
+    assert [list(part) for part in qs.case(3).eigenvalues] == [[1, 2, 3], [99, 100, 101], [4998, 4999, 5000]]
+    assert [list(part) for part in qs.case(4).eigenvalues] == [[1, 99, 4998], [2, 100, 4999], [3, 101, 5000]]
+    assert qs.case(3).block_kappas == (3.0, 101 / 99, 5000 / 4998)
+
+
+@pytest.mark.parametrize("number", [3, 4])
+@pytest.mark.parametrize("seed", [0, 1, 17])
+def test_condition_number_5000_for_every_seed(number, seed):
+    problem = qs.case(number, seed=seed)
+    assert problem.kappa == 5000
+    assert_allclose(np.linalg.cond(problem.hessian()), 5000, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [3, 10, 1e3, 1e6])
+def test_at_another_kappa_case_3_keeps_its_blocks_and_case_4_deals_the_same_nine(kappa):
+    three, four = qs.case(3, kappa=kappa), qs.case(4, kappa=kappa)
+    assert three.kappa == four.kappa == kappa
+    assert_allclose(three.block_kappas, qs.case(3).block_kappas, rtol=1e-14)
+    assert sorted(np.concatenate(three.eigenvalues)) == sorted(np.concatenate(four.eigenvalues))
+
+
+@pytest.mark.parametrize("map", ["affine", "geometric"])
+def test_map_chooses_another_way(map):
+    problem = qs.case(3, kappa=100, map=map)
+    assert problem.kappa == 100
+    assert problem.block_kappas != qs.case(3).block_kappas
+
+
+@pytest.mark.parametrize("size", [1, 2, 10])
+def test_block_size(size):
+    for number in (3, 4):
+        problem = qs.case(number, block_size=size)
+        assert problem.sizes == (size,) * 3
+        assert problem.kappa == 5000
+
+
+def test_heterogeneity_leads_from_case_4_to_case_3():
+    for number, heterogeneity in ((4, 1), (3, 0)):
+        other = qs.case(7 - number)
+        assert [list(p) for p in qs.case(number, heterogeneity=heterogeneity).eigenvalues] == [
+            list(p) for p in other.eigenvalues
+        ]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: qs.case(1), "case 1 needs spectra measured from GPT2"),
+        (lambda: qs.case(2), "case 2 needs spectra measured from ResNet18"),
+        (lambda: qs.case(5), "unknown case 5: allowed are 3, 4"),
+        (lambda: qs.case("3"), "case must be one of 3, 4, got '3'"),
+        (lambda: qs.case(True), "case must be one of 3, 4, got True"),
+        (lambda: qs.case(3, kappa=2), "cannot reach kappa=2"),
+        (lambda: qs.case(3, kappa=0.5), "kappa must be a finite number at least 1, got 0.5"),
+        (lambda: qs.case(3, map="log"), "unknown map 'log'"),
+        (lambda: qs.case(3, block_size=0), "block_size must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_bad_input_says_what_was_wrong(call, sentence):
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert sentence in str(raised.value)

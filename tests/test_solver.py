@@ -1,0 +1,189 @@
+"""Solving: stops, statuses, recording, lanes, bad input."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import quadsim as qs
+from quadsim.solver import MOST_RECORDED, record_marks
+
+PROBLEM = qs.case(3, seed=0)
+ONE = qs.BlockQuadratic.from_spectra([[2.0]])
+
+
+def test_steps_to_tol_is_the_first_step_whatever_was_recorded():
+    path = oracles.gd(PROBLEM.hessian(), PROBLEM.start(0), 40_000, qs.GD().resolved(PROBLEM, PROBLEM.start(0)).lr)
+    _, norms = oracles.measures(PROBLEM.hessian(), path)
+    for tol in (0.5, 1e-2, 1e-6):
+        expected = int(np.argmax(norms <= tol * norms[0]))
+        for record in ("log", 25, 10_000):
+            run = qs.solve(PROBLEM, qs.GD(), tol=tol, record=record)
+            assert run.steps_to_tol == run.last_step == run.steps[-1] == expected
+            assert run.status is qs.Status.CONVERGED
+
+
+def test_the_last_point_is_measured_where_the_run_ends():
+    run = qs.solve(PROBLEM, qs.FrozenAdam())
+    assert_allclose(PROBLEM.loss(run.w), run.loss[-1], rtol=1e-9)
+    assert_allclose(np.linalg.norm(PROBLEM.grad(run.w)), run.grad_norm[-1], rtol=1e-9)
+    assert run.grad_norm[-1] <= 1e-6 * run.grad_norm[0]
+
+
+def test_max_steps():
+    run = qs.solve(PROBLEM, qs.GD(), max_steps=123)
+    assert (run.status, run.last_step, run.steps_to_tol) == (qs.Status.MAX_STEPS, 123, None)
+    none = qs.solve(PROBLEM, qs.GD(), max_steps=0)
+    assert (none.status, none.last_step) == (qs.Status.MAX_STEPS, 0)
+    assert_array_equal(none.w, PROBLEM.start(0))
+
+
+def test_divergence_is_a_status_and_its_record_is_finite():
+    run = qs.solve(PROBLEM, qs.GD(lr=1e-2), tol=0)
+    assert run.status is qs.Status.DIVERGED
+    assert run.steps_to_tol is None
+    assert np.isfinite(run.loss).all()
+    assert run.loss[-1] > 1e80 * run.loss[0]
+    wild = qs.solve(PROBLEM, qs.GD(lr=1e300), tol=0)
+    assert (wild.status, wild.last_step) == (qs.Status.DIVERGED, 1)
+    assert np.isfinite(wild.loss).all()
+
+
+def test_growth_that_ends_is_no_divergence():
+    """From a start at distance 1e-12, Adam first moves away by its own step size: a factor 1e18 in the loss."""
+    run = qs.solve(PROBLEM, qs.Adam(lr=1e-2, beta2=0.9), w0=np.full(9, 1e-12), tol=0, max_steps=2000)
+    assert run.status is qs.Status.MAX_STEPS
+    assert run.loss.max() > 1e15 * run.loss[0]
+
+
+def test_a_start_at_the_minimizer_has_converged():
+    for optimizer in (qs.GD(), qs.FrozenAdam(), qs.Adam()):
+        run = qs.solve(PROBLEM, optimizer, w0=np.zeros(9))
+        assert (run.status, run.steps_to_tol) == (qs.Status.CONVERGED, 0)
+
+
+def test_underflow_the_trap_of_adam():
+    """β2 = 0.999 in one dimension: v lags, w contracts below float64's range, and would stay at exactly 0 (ledger 5i)."""
+    ended = [
+        qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, eps=0), seed=seed, tol=0, max_steps=100_000).status for seed in range(12)
+    ]
+    assert ended.count(qs.Status.UNDERFLOW) >= 8  # 94.5 % of runs, by the ledger
+    assert qs.Status.CONVERGED not in ended
+    safe = [
+        qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, beta2=0.99, eps=0), seed=s, tol=0, max_steps=20_000) for s in range(12)
+    ]
+    assert {run.status for run in safe} == {qs.Status.MAX_STEPS}
+    for run in safe:  # it comes back to the 2-cycle ±lr/2 (5c), from as deep as 1e-213, where a square would be 0
+        assert_allclose(np.abs(run.w), 5e-3, rtol=1e-9)
+        assert run.grad_norm.min() > 0
+    assert min(run.grad_norm.min() for run in safe) < 1e-170
+
+
+def test_one_block_that_vanishes_is_enough_for_adam_but_not_for_gd():
+    problem = qs.BlockQuadratic.from_spectra([[1.0], [1.0, 1.5]], rotation=0)
+    assert qs.solve(problem, qs.Adam(lr=1e-2, beta1=0, eps=0), tol=0, max_steps=100_000).status is qs.Status.UNDERFLOW
+    # GD at lr = 1 puts the first block on its minimum exactly, and rightly so
+    run = qs.solve(problem, qs.GD(lr=1.0), tol=1e-8)
+    assert run.status is qs.Status.CONVERGED
+    # a block that starts at its minimum has not vanished
+    run = qs.solve(problem, qs.Adam(lr=1e-2, beta2=0.9), w0=[0, 1, 1], tol=0, max_steps=500)
+    assert run.status is qs.Status.MAX_STEPS
+
+
+def test_gd_that_runs_on_leaves_float64_and_says_so():
+    run = qs.solve(PROBLEM, qs.BlockGD(), tol=0)
+    assert run.status is qs.Status.UNDERFLOW
+    assert run.last_step < 2000
+
+
+def test_tiny_tolerances_are_measured_without_squares():
+    """1e-200 squared is 0; the first step at or below it is found all the same: GD on one eigenvalue contracts by ½."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 1.0]], rotation=0)
+    run = qs.solve(problem, qs.GD(lr=0.5), w0=[1, 1], tol=1e-200)
+    assert run.steps_to_tol == int(np.ceil(200 * np.log2(10)))
+
+
+@given(st.integers(0, 10**12), st.one_of(st.just("log"), st.integers(1, 10**12)))
+def test_recording_is_bounded(max_steps, record):
+    if record != "log" and max_steps // record >= MOST_RECORDED:
+        with pytest.raises(ValueError, match="or record='log'"):
+            record_marks(record, max_steps)
+        return
+    marks = record_marks(record, max_steps)[:-1]
+    assert marks.size <= MOST_RECORDED
+    assert marks[0] == 0
+    assert (np.diff(marks) > 0).all()
+    assert marks[-1] <= max_steps
+
+
+def test_a_long_run_keeps_a_few_thousand_points():
+    run = qs.solve(PROBLEM, qs.GD(lr=1e-9), tol=0, max_steps=1_000_000)
+    assert run.last_step == 1_000_000
+    assert len(run.steps) < 2100
+    assert_array_equal(run.steps[:100], np.arange(100))
+
+
+def test_lanes_make_one_table():
+    rates = [1e-4, 1e-3, 1e-1]
+    lanes = qs.solve_lanes(PROBLEM, [qs.GD(lr=lr) for lr in rates] + [qs.Adam()], seeds=[7], max_steps=500)
+    table = lanes.table()
+    assert list(table["optimizer"]) == ["gd", "gd", "gd", "adam"]
+    assert list(table["lr"]) == [*rates, 1e-3]
+    assert list(table["status"]) == ["max-steps", "diverged", "diverged", "max-steps"]
+    assert table["steps_to_tol"].isna().all()
+    assert list(table["seed"]) == [7] * 4
+    assert len(lanes) == 4
+    assert [run.lr for run in lanes][:3] == rates
+
+
+def test_many_starts_with_one_optimizer_each_get_their_own_best_lr():
+    lanes = qs.solve_lanes(PROBLEM, [qs.FrozenAdam()], seeds=range(10))
+    assert len({run.lr for run in lanes}) == 10
+    for seed, run in enumerate(lanes):
+        assert run.lr == qs.solve(PROBLEM, qs.FrozenAdam(), seed=seed).lr
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+    st.sampled_from([qs.GD(), qs.BlockGD(), qs.FrozenAdam(), qs.Adam(lr=0.1)]),
+)
+def test_every_run_ends_in_a_status_with_a_finite_record(spectra, seed, optimizer):
+    problem = qs.BlockQuadratic.from_spectra(spectra, seed=seed)
+    run = qs.solve(problem, optimizer, seed=seed, max_steps=500)
+    assert isinstance(run.status, qs.Status)
+    assert np.isfinite(run.loss).all()
+    assert np.isfinite(run.grad_norm).all()
+    assert (np.diff(run.steps) > 0).all()
+    assert run.steps[0] == 0
+    assert (run.status is qs.Status.CONVERGED) == (run.grad_norm[-1] <= 1e-6 * run.grad_norm[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=[1, 2]), "w0 must have shape (9,), got shape (2,)"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=np.full(9, np.nan)), "w0 must be finite, got nan"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), tol=-1), "tol must be a finite number at least 0, got -1"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=-1), "max_steps must be a whole number from 0 to"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=1.5), "max_steps must be a whole number"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), record=10), "use record=25 or more"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), record="all"), "record must be 'log' or a whole number"),
+        (lambda: qs.solve(PROBLEM, "gd"), "optimizer must be one such as GD() or Adam(), got 'gd'"),
+        (lambda: qs.solve(3, qs.GD()), "problem must be a BlockQuadratic, got 3"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), seed=-3), "seed must be a whole number of at least 0, got -3"),
+        (lambda: qs.solve_lanes(PROBLEM, []), "0 optimizers and 1 starts make no lanes"),
+        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()] * 3, seeds=[1, 2]), "3 optimizers and 2 starts make no lanes"),
+        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()], seeds=[1], w0=[np.ones(9)]), "give w0 or seeds, not both"),
+        (lambda: qs.solve(qs.case(3, rotation=0), qs.FrozenAdam(), w0=[0, *[1] * 8]), "which is 0 in coordinate 0"),
+        (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
+    ],
+)
+def test_bad_input_says_what_was_wrong(call, sentence):
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
