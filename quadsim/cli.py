@@ -108,12 +108,12 @@ def run(words: Words) -> None:
     optimizers = read_optimizers(keys)
     problem = read_problem(keys, seed)
     folder = Path(keys.get("out", "figures"))
-    from quadsim import results, solver
+    from quadsim import results, solver, table
 
     checks.whole("steps", steps, at_least=1, at_most=solver.MOST_STEPS)
     results.check_folder(folder)
     runs = _solve_all(problem, optimizers, seed=seed, max_steps=steps, tol=tol)
-    result = {"problem": _constants(problem, seed), "runs": _rows(runs)}
+    result = {"problem": _constants(problem, seed), "runs": table.rows(runs)}
     result["files"] = [str(path) for path in _write(folder, keys, problem, runs, result)]
     if "--json" in words.flags:
         print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
@@ -245,13 +245,6 @@ def _constants(problem: BlockQuadratic, seed: int) -> dict[str, Any]:
         "r_within_blocks": theory.r(problem, w0, within_blocks=True),
         "eigenvalues": [values.tolist() for values in problem.eigenvalues],
     }
-
-
-def _rows(runs: list[Trajectory]) -> list[dict[str, Any]]:
-    """The table as JSON: an absent value is null."""
-    from quadsim import table
-
-    return json.loads(table.summary(runs).to_json(orient="records", double_precision=15))
 
 
 def _write(

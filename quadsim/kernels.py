@@ -192,9 +192,7 @@ else:
 sums = lane_sums(WIDTH)
 
 
-@njit(
-    "void(float64[::1], int64[::1], float64[:,::1], float64[:,::1], float64[::1], float64[::1])", cache=CACHE, **FLAGS
-)
+@njit("void(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1])", cache=CACHE, **FLAGS)
 def measure(h, sizes, e, g, eg, gg):
     """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
     base, low = 0, 0
@@ -222,14 +220,13 @@ def norm(gg, g, k):
     """The gradient norm of lane k; scaled first where the squares underflow."""
     if not gg < TINY_SQUARE:
         return math.sqrt(gg)
-    largest = 0.0
-    for i in range(g.shape[0]):
-        largest = max(largest, abs(g[i, k]))
+    largest, total = 0.0, 0.0
+    for i in range(k, g.size, WIDTH):
+        largest = max(largest, abs(g[i]))
     if largest == 0.0:
         return 0.0
-    total = 0.0
-    for i in range(g.shape[0]):
-        total += (g[i, k] / largest) ** 2
+    for i in range(k, g.size, WIDTH):
+        total += (g[i] / largest) ** 2
     return largest * math.sqrt(total)
 
 
@@ -237,7 +234,7 @@ def norm(gg, g, k):
 def vanished(e, k, low, high):
     """Whether every coordinate low..high of lane k is below TINY."""
     for i in range(low, high):
-        if not abs(e[i, k]) < TINY:
+        if not abs(e[i * WIDTH + k]) < TINY:
             return False
     return True
 
@@ -255,17 +252,17 @@ def block_vanished(e, k, sizes, watched):
 @njit(**FLAGS)
 def retire(e, state, final, k):
     """Keep where lane k ended, and let it idle at zero from here on: denormals would be slow."""
-    for i in range(e.shape[0]):
-        final[i, k] = e[i, k]
-        e[i, k] = 0.0
+    for i in range(k, e.size, WIDTH):
+        final[i] = e[i]
+        e[i] = 0.0
         for s in range(state.shape[0]):
-            state[s, i * WIDTH + k] = 0.0
+            state[s, i] = 0.0
 
 
 ADVANCE = (
-    "int64(float64[::1], int64[::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,:,::1],"
-    " float64[:,::1], int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], boolean[:,::1], int64[::1],"
-    " int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1])"
+    "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1], float64[:,::1],"
+    " int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], boolean[:,::1], int64[::1], int64[::1],"
+    " float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
 )
 
 
@@ -273,8 +270,8 @@ ADVANCE = (
 def advance(
     h,  # the blocks, row after row, one after the other
     sizes,  # (blocks,)
-    e,  # (d, lanes) w - minimizer
-    g,  # (d, lanes) scratch: the gradient at e
+    e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
+    g,  # (d * lanes,) scratch: the gradient at e
     state,  # (names, d * lanes) what the rule remembers of each coordinate
     settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane (names, 1, d)
     clock,  # (names, ROW) what the rule needs once a step, repeated; for one lane (names, 1)
@@ -291,30 +288,34 @@ def advance(
     loss_at,  # (marks, lanes)
     norm_at,  # (marks, lanes)
     status,  # (lanes,)
-    stopped,  # (lanes,) the step at which the lane stopped
-    final,  # (d, lanes) e at that step
+    stopped,  # (lanes,) the step at which the lane stopped, -1 before
+    final,  # (d * lanes,) e at that step
     final_loss_norm,  # (2, lanes)
+    scratch,  # (4, lanes)
 ):
     """Run every lane from step t to step `until` or to its own end; the step reached."""
-    d, lanes = e.shape
-    flat_e, flat_g = e.reshape(e.size), g.reshape(g.size)
-    eg, gg = np.empty(lanes), np.empty(lanes)
-    # A lane whose g*g is above `stop` and whose e*g is below `explode` needs no further look.
-    stop, explode = np.empty(lanes), np.empty(lanes)
-    running = 0
-    for k in range(lanes):
+    eg, gg, stop, explode = scratch[0], scratch[1], scratch[2], scratch[3]
+    running, watching = 0, False
+    for k in range(WIDTH):
+        # A lane whose g*g is above `stop` and whose e*g is below `explode` needs no further look.
         stop[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), TINY_SQUARE)
         explode[k] = 2 * limit[k]
         running += status[k] == RUNNING
-    watching = watched.any()
+        for block in range(sizes.size):
+            watching |= watched[block, k]
     while running:
         measure(h, sizes, e, g, eg, gg)
         look = t == end or (watching and t % WATCH == 0)
-        for k in range(lanes):
+        for k in range(WIDTH):
             if status[k] == RUNNING and not (gg[k] > stop[k] and eg[k] < explode[k] and gg[k] < np.inf):
                 look = True
+        if t == marks[cursor[0]]:
+            for k in range(WIDTH):
+                loss_at[cursor[0], k] = 0.5 * eg[k]
+                norm_at[cursor[0], k] = norm(gg[k], g, k)
+            cursor[0] += 1
         if look:
-            for k in range(lanes):
+            for k in range(WIDTH):
                 if status[k] != RUNNING:
                     continue
                 size = norm(gg[k], g, k)
@@ -322,26 +323,20 @@ def advance(
                     status[k] = CONVERGED
                 elif not (eg[k] <= explode[k] and gg[k] < np.inf):
                     status[k] = DIVERGED
-                elif vanished(e, k, 0, d) or block_vanished(e, k, sizes, watched):
+                elif vanished(e, k, 0, e.size // WIDTH) or block_vanished(e, k, sizes, watched):
                     status[k] = UNDERFLOW
                 elif t == end:
                     status[k] = MAX_STEPS
-        if t == marks[cursor[0]]:
-            for k in range(lanes):
-                loss_at[cursor[0], k] = 0.5 * eg[k]
-                norm_at[cursor[0], k] = norm(gg[k], g, k)
-            cursor[0] += 1
-        if look:
-            for k in range(lanes):
-                if status[k] != RUNNING and stopped[k] < 0:
-                    stopped[k] = t
-                    final_loss_norm[0, k] = 0.5 * eg[k]
-                    final_loss_norm[1, k] = norm(gg[k], g, k)
-                    retire(e, state, final, k)
-                    running -= 1
+                else:
+                    continue
+                stopped[k] = t
+                final_loss_norm[0, k] = 0.5 * eg[k]
+                final_loss_norm[1, k] = size
+                retire(e, state, final, k)
+                running -= 1
         if t >= until or not running:
             break
         tick(clock, settings)
-        update(flat_e, flat_g, state, settings, clock, groups)
+        update(e, g, state, settings, clock, groups)
         t += 1
     return t

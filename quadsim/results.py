@@ -7,9 +7,11 @@ import json
 import os
 import platform
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadsim import plots
 from quadsim.checks import InputError
 
 if TYPE_CHECKING:
@@ -47,11 +49,10 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     finished: list[tuple[Path, Path]] = []
     try:
-        for suffix in (".png", ".svg"):
-            metadata = {"Software": None} if suffix == ".png" else {"Date": None}  # the same result is the same file
-            _draft(finished, folder / f"{stem}{suffix}", lambda path: figure.savefig(path, dpi=200, metadata=metadata))  # noqa: B023
+        for suffix, unstamped in ((".png", {"Software": None}), (".svg", {"Date": None})):
+            _draft(finished, folder / f"{stem}{suffix}", partial(_draw, figure, metadata=unstamped))
         for suffix, frame in tables.items():
-            _draft(finished, folder / f"{stem}{suffix}.csv", lambda path: frame.to_csv(path, index=False))  # noqa: B023
+            _draft(finished, folder / f"{stem}{suffix}.csv", partial(frame.to_csv, index=False))
         text = json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         _draft(finished, folder / f"{stem}.json", lambda path: path.write_text(text, encoding="utf-8"))
     except BaseException:
@@ -61,6 +62,14 @@ def write(
     for draft, path in finished:
         os.replace(draft, path)
     return [path for _, path in finished]
+
+
+def _draw(figure: Figure, path: Path, **options: Any) -> None:
+    """Save the figure; without stamps and random names, so that the same result is the same file."""
+    import matplotlib
+
+    with matplotlib.rc_context(plots.STYLE):
+        figure.savefig(path, dpi=200, **options)
 
 
 def _draft(finished: list[tuple[Path, Path]], path: Path, fill: Any) -> None:

@@ -213,10 +213,10 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     kernel = compiler.kernel(kind, width)
     blocks, sizes = np.concatenate([b.ravel() for b in problem.blocks]), np.array(problem.sizes, dtype=np.int64)
     padded = tile + [tile[-1]] * (width - len(tile))
-    e = np.ascontiguousarray(np.stack([lane.error for lane in padded], axis=1))  # (d, width)
+    e = np.stack([lane.error for lane in padded], axis=1).ravel()  # (d * width,), the lanes of a coordinate together
     g, final = np.zeros_like(e), np.zeros_like(e)
-    eg, gg = np.zeros(width), np.zeros(width)
-    kernel.measure(blocks, sizes, e, g, eg, gg)
+    scratch = np.zeros((4, width))
+    kernel.measure(blocks, sizes, e, g, scratch[0], scratch[1])
 
     names, row = compiler.setting_names(kind), kernel.ROW
     groups = np.array([problem.dim]) if width == 1 else sizes
@@ -225,7 +225,7 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     settings = np.zeros((len(names), len(groups), problem.dim if width == 1 else row))
     watched = np.zeros((len(sizes), width), dtype=bool)
     for k, lane in enumerate(padded):
-        for s, values in enumerate(lane.optimizer.first_state(g[:, k])):
+        for s, values in enumerate(lane.optimizer.first_state(g[k::width].copy())):
             state[s, k::width] = values
         clock[:, k::width] = np.reshape(lane.optimizer.first_clock(), (-1, 1))
         for p, name in enumerate(names):
@@ -237,8 +237,8 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
         if not kind.linear:
             watched[:, k] = [part.any() for part in problem.split(lane.error)]
 
-    first_norm = np.array([_norm(g[:, k]) for k in range(width)])
-    limit = EXPLODED * np.maximum(0.5 * eg, problem.lipschitz)
+    first_norm = np.array([_norm(g[k::width]) for k in range(width)])
+    limit = EXPLODED * np.maximum(0.5 * scratch[0], problem.lipschitz)
     marks, cursor = shared.marks, np.zeros(1, dtype=np.int64)
     loss_at, norm_at = np.zeros((marks.size, width)), np.zeros((marks.size, width))
     status, stopped = np.zeros(width, dtype=np.int64), np.full(width, -1, dtype=np.int64)
@@ -252,6 +252,7 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
         t = kernel.advance(
             blocks, sizes, e, g, state, settings, clock, groups, t, until, shared.max_steps, shared.tol,
             first_norm, limit, watched, marks, cursor, loss_at, norm_at, status, stopped, final, final_loss_norm,
+            scratch,
         )  # fmt: skip
         length = int(length * min(SLICE_SECONDS / max(time.perf_counter() - began, 1e-9), 10)) + 1
         if shared.progress is not None:
@@ -287,7 +288,7 @@ def _trajectory(
         grad_norm=norms.copy(),
         status=ended,
         last_step=int(stopped[k]),
-        w=shared.problem.minimizer + final[:, k],
+        w=shared.problem.minimizer + final[k :: status.size],
         optimizer=lane.optimizer,
         problem=shared.problem.name,
         seed=lane.seed,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
 from quadsim.trajectory import Trajectory
 
 
-def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
-    """One row for each run: what it was and how it ended."""
-    rows = [
+def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
+    """One plain dictionary for each run: what it was and how it ended. An absent value is None."""
+    return [
         {
             "problem": run.problem,
             "optimizer": run.optimizer.name,
@@ -27,7 +28,11 @@ def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
         }
         for run in runs
     ]
-    frame = pd.DataFrame(rows)
+
+
+def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
+    """One row for each run: what it was and how it ended."""
+    frame = pd.DataFrame(rows(runs))
     whole = [column for column in ("seed", "steps_to_tol", "last_step") if column in frame]
     return frame.astype(dict.fromkeys(whole, "Int64"))
 

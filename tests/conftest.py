@@ -1,6 +1,22 @@
 """Settings for all tests: the same examples in every run, and no deadline, since the first call may compile."""
 
+import pytest
 from hypothesis import settings
+
+from quadsim.checks import InputError
 
 settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("quadsim")
+
+
+@pytest.fixture
+def says():
+    """Check that a call is refused as bad input, in one line that holds the sentence."""
+
+    def check(call, sentence):
+        with pytest.raises(InputError) as raised:
+            call()
+        assert sentence in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+    return check

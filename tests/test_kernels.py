@@ -11,10 +11,12 @@ PROBLEMS = {
     "case 3, minimizer not zero": qs.case(3, seed=1, minimizer=np.arange(9.0)),
     "case 4": qs.case(4, seed=1),
     "diagonal": qs.case(3, rotation=0, minimizer=np.ones(9)),
-    "blocks of 1, 2, 5": qs.BlockQuadratic.from_spectra([[5], [1, 20], [3, 4, 7, 50, 100]], seed=3, minimizer=np.arange(8.0)),
+    "blocks of 1, 2, 5": qs.BlockQuadratic.from_spectra(
+        [[5], [1, 20], [3, 4, 7, 50, 100]], seed=3, minimizer=np.arange(8.0)
+    ),
     "blocks of 30, 17": qs.BlockQuadratic.from_spectra([np.geomspace(1, 100, 30), np.geomspace(9, 900, 17)], seed=2),
     "blocks of 64, 11": qs.BlockQuadratic.from_spectra([np.geomspace(1, 50, 64), np.geomspace(9, 90, 11)], seed=4),
-}  # fmt: skip
+}
 OPTIMIZERS = [
     qs.GD(),
     qs.GD(lr=1e-4),
@@ -45,7 +47,7 @@ def oracle_path(problem, optimizer, error):
 
 
 def start(problem):
-    """A Gaussian start whose gradient has no tiny component: frozen Adam divides by it, and would magnify its rounding."""
+    """A Gaussian start whose gradient has no tiny component: frozen Adam divides by it, and magnifies its rounding."""
     for seed in range(1000):
         gradient = np.abs(problem.curvature(problem.start(seed)))
         if all(part.min() > 0.01 * part.max() for part in problem.split(gradient)):

@@ -57,7 +57,10 @@ def test_the_check_sees_imports():
     ("code", "absent"),
     [
         ("import quadsim", ["numpy", "numba", "matplotlib", "pandas", "scipy", "rich"]),
-        ("import quadsim.cli; quadsim.cli.main(['--help'])", ["numpy", "numba", "matplotlib", "pandas", "scipy", "rich"]),
+        (
+            "import quadsim.cli; quadsim.cli.main(['--help'])",
+            ["numpy", "numba", "matplotlib", "pandas", "scipy", "rich"],
+        ),
         ("import quadsim; quadsim.case(3)", ["numba", "matplotlib", "pandas", "scipy", "rich"]),
         ("import quadsim; quadsim.solve(quadsim.case(3), quadsim.GD())", ["matplotlib", "pandas", "torch"]),
     ],

@@ -49,7 +49,7 @@ def test_loss_and_gradient_against_the_dense_hessian(problem):
 
 
 def test_the_gap_does_not_cancel_near_the_minimizer():
-    """A difference of two losses would be lost in rounding: at distance 1e-12 of a minimizer of size 1e3 it is noise."""
+    """A difference of two losses would be lost in rounding: close to a minimizer of size 1000 it is noise."""
     problem = qs.case(3, minimizer=np.full(9, 1000.0))
     w = problem.minimizer + 2.0**-36  # exact in float64 beside 1000
     expected = 0.5 * 2.0**-72 * problem.hessian().sum()
@@ -125,7 +125,9 @@ def test_haar_bases_have_haar_moments():
 
 
 def test_rotation_0_is_diagonal_and_1_is_the_default():
-    assert_array_equal(qs.case(3, rotation=0).hessian(), np.diag(np.concatenate([[1, 2, 3], [99, 100, 101], [4998, 4999, 5000]])))
+    assert_array_equal(
+        qs.case(3, rotation=0).hessian(), np.diag(np.concatenate([[1, 2, 3], [99, 100, 101], [4998, 4999, 5000]]))
+    )
     assert_array_equal(qs.case(3, rotation=1.0).hessian(), qs.case(3).hessian())
 
 
@@ -148,13 +150,19 @@ def test_from_blocks_finds_the_eigenvalues():
     ("call", "sentence"),
     [
         (lambda b: b.from_blocks([[[1, 2], [0, 1]]]), "block 0 must be symmetric, got entries that differ by 2"),
-        (lambda b: b.from_blocks([np.eye(2), [[1, 2], [2, 1]]]), "block 1 must be positive definite, got the eigenvalue -1"),
+        (
+            lambda b: b.from_blocks([np.eye(2), [[1, 2], [2, 1]]]),
+            "block 1 must be positive definite, got the eigenvalue -1",
+        ),
         (lambda b: b.from_blocks([[[1, 1], [1, 1]]]), "block 0"),
         (lambda b: b.from_blocks([[[1, 2, 3]]]), "block 0 must be a square matrix, got shape (1, 3)"),
         (lambda b: b.from_blocks([[[float("nan")]]]), "block 0 must be finite, got nan"),
         (lambda b: b.from_blocks([]), "blocks must be a list of square matrices"),
         (lambda b: b.from_blocks("eye"), "blocks must be a list of square matrices, got 'eye'"),
-        (lambda b: b.from_spectra([[1, 2]], rotation=2), "rotation must be a finite number at least 0 and at most 1, got 2"),
+        (
+            lambda b: b.from_spectra([[1, 2]], rotation=2),
+            "rotation must be a finite number at least 0 and at most 1, got 2",
+        ),
         (lambda b: b.from_spectra([[1, 2]], basis="hole"), "did you mean whole?"),
         (lambda b: b.from_spectra([[1, 2]], seed=-1), "seed must be a whole number of at least 0, got -1"),
         (lambda b: b.from_spectra([[1, 2]], seed=0.5), "seed must be a whole number"),
@@ -166,11 +174,8 @@ def test_from_blocks_finds_the_eigenvalues():
         (lambda b: b.from_spectra([[1, 2]]).grad("ab"), "w must be 2 numbers, got 'ab'"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence):
-    with pytest.raises(ValueError) as raised:
-        call(qs.BlockQuadratic)
-    assert sentence in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_bad_input_says_what_was_wrong(call, sentence, says):
+    says(lambda: call(qs.BlockQuadratic), sentence)
 
 
 def test_a_value_of_the_wrong_kind_is_a_type_error_too():

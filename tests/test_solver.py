@@ -65,9 +65,10 @@ def test_a_start_at_the_minimizer_has_converged():
 
 
 def test_underflow_the_trap_of_adam():
-    """β2 = 0.999 in one dimension: v lags, w contracts below float64's range, and would stay at exactly 0 (ledger 5i)."""
+    """β2 = 0.999 in one dimension: v lags, w contracts below float64's range, and would stay at 0 (ledger 5i)."""
     ended = [
-        qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, eps=0), seed=seed, tol=0, max_steps=100_000).status for seed in range(12)
+        qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, eps=0), seed=seed, tol=0, max_steps=100_000).status
+        for seed in range(12)
     ]
     assert ended.count(qs.Status.UNDERFLOW) >= 8  # 94.5 % of runs, by the ledger
     assert qs.Status.CONVERGED not in ended
@@ -182,8 +183,5 @@ def test_every_run_ends_in_a_status_with_a_finite_record(spectra, seed, optimize
         (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence):
-    with pytest.raises(ValueError) as raised:
-        call()
-    assert sentence in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_bad_input_says_what_was_wrong(call, sentence, says):
+    says(call, sentence)

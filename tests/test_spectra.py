@@ -1,5 +1,7 @@
 """Spectra: laws, maps to a condition number, dealing to blocks."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -112,7 +114,7 @@ def test_between_0_and_1_every_pair_trades_places_once_at_most():
     pack = np.arange(1.0, 13.0)
     grid = [qs.deal(pack, 4, x) for x in np.linspace(0, 1, 401)]
     deals = [tuple(tuple(part) for part in dealt) for dealt in grid]
-    changes = [(a, b) for a, b in zip(deals, deals[1:], strict=False) if a != b]
+    changes = [(a, b) for a, b in itertools.pairwise(deals) if a != b]
     assert len(changes) >= 5  # gradual, not one jump
     assert len(set(deals)) == len(changes) + 1  # and no dealing comes back once it is left
     spread = [np.mean([np.ptp(np.log(part)) for part in dealt]) for dealt in grid]
@@ -142,8 +144,5 @@ def test_between_0_and_1_every_pair_trades_places_once_at_most():
         (lambda: spectra.by_block([[1e200]]), "must lie between 1e-140 and 1e+140, got 1e+200"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence):
-    with pytest.raises(ValueError) as raised:
-        call()
-    assert sentence in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_bad_input_says_what_was_wrong(call, sentence, says):
+    says(call, sentence)

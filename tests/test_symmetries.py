@@ -9,12 +9,17 @@ from quadsim.problem import haar_basis
 from quadsim.streams import stream
 
 STEPS = 60
-ADAMS = [qs.Adam(lr=0.005, eps=0.0), qs.Adam(lr=0.005, eps=0.0, beta1=0.0, beta2=0.9), qs.FrozenAdam(lr=0.1), qs.FrozenAdam(lr=0.1, beta1=0.5)]  # fmt: skip
+ADAMS = [
+    qs.Adam(lr=0.005, eps=0.0),
+    qs.Adam(lr=0.005, eps=0.0, beta1=0.0, beta2=0.9),
+    qs.FrozenAdam(lr=0.1),
+    qs.FrozenAdam(lr=0.1, beta1=0.5),
+]
 SEEDS = range(5)
 
 
 def path(blocks, error, optimizer, steps=STEPS):
-    """The final error; the minimizer is not zero, and nobody should notice."""
+    """The error after some steps."""
     problem = qs.BlockQuadratic.from_blocks(blocks)
     return qs.solve(problem, optimizer, w0=error, tol=0, max_steps=steps).w
 

@@ -159,7 +159,8 @@ def test_the_study_s_four_numbers():
     }  # fmt: skip
     for (number, optimizer), (expected, within) in published.items():
         taken = [
-            qs.solve(qs.case(number, seed=seed), optimizer, seed=seed, max_steps=200_000).last_step for seed in range(200)
+            qs.solve(qs.case(number, seed=seed), optimizer, seed=seed, max_steps=200_000).last_step
+            for seed in range(200)
         ]
         assert abs(np.median(taken) / expected - 1) < within, (number, optimizer, np.median(taken))
 

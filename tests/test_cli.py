@@ -1,0 +1,314 @@
+"""The command line as people use it, and as they misuse it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import quadsim as qs
+from quadsim import cli, grammar
+
+
+@pytest.fixture
+def command(capsys, tmp_path, monkeypatch):
+    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = cli.main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def written(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_case_3_prints_draws_and_writes(command, tmp_path):
+    code, out, err = command("case=3")
+    assert (code, err) == (0, "")
+    assert "κ = 5000" in out
+    assert "κ_l = 3, 1.0202, 1.0004" in out
+    assert "κ_eff of frozen Adam = " in out
+    assert " r = " in out
+    for label in ("GD", "Adam (β2 = 1)", "Block GD"):
+        assert label in out
+    files = ["case-3-curves.csv", "case-3.csv", "case-3.json", "case-3.png", "case-3.svg"]
+    assert written(tmp_path) == ["figures", *(f"figures/{name}" for name in files)]
+    for name in files:
+        assert f"wrote figures/{name}" in out
+    assert (tmp_path / "figures/case-3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_csv_is_what_solve_says(command, tmp_path):
+    command("case=4", "seed=3", "optimizers=gd,adam", "adam.lr=0.01", "steps=2e3", "tol=1e-4", "out=there")
+    (path,) = tmp_path.glob("there/*adam.lr-0.01*1e-4.csv")
+    table = pd.read_csv(path)
+    assert list(table["optimizer"]) == ["gd", "adam"]
+    for row, optimizer in zip(table.itertuples(), (qs.GD(), qs.Adam(lr=0.01)), strict=True):
+        run = qs.solve(qs.case(4, seed=3), optimizer, seed=3, max_steps=2000, tol=1e-4)
+        assert row.loss == run.loss[-1]
+        assert row.status == run.status
+        assert row.seed == 3
+    curves = pd.read_csv(next(tmp_path.glob("there/*-curves.csv")))
+    assert set(curves["optimizer"]) == {"gd", "adam"}
+    assert np.isfinite(curves[["step", "loss", "grad_norm", "relative"]]).all(axis=None)
+
+
+def test_json_is_the_only_thing_on_standard_output(command):
+    code, out, err = command("case=3", "--json", "optimizers=gd,adam", "steps=1000", "out=x")
+    result = json.loads(out)
+    assert (code, err) == (0, "")
+    assert result["problem"]["kappa"] == 5000
+    assert result["problem"]["block_kappas"] == list(qs.case(3).block_kappas)
+    gd, adam = result["runs"]
+    assert (gd["optimizer"], gd["status"], gd["steps_to_tol"]) == ("gd", "max-steps", None)
+    assert gd["lr"] == 2 / 5001
+    assert adam["beta2"] == 0.999
+    assert all(Path(name).exists() for name in result["files"])
+
+
+def test_the_settings_file_reproduces_the_result(command, tmp_path):
+    command("case=3", "kappa=100", "adam.beta2=0.99", "optimizers=adam", "seed=5", "steps=300")
+    settings = json.loads(next(tmp_path.glob("figures/*.json")).read_text(encoding="utf-8"))
+    assert settings["versions"]["numpy"] == np.__version__
+    words = settings["command"].removeprefix("python -m quadsim ").split()
+    before = next(tmp_path.glob("figures/*300.csv")).read_bytes()
+    command(*words, "out=again")
+    assert next(tmp_path.glob("again/*300.csv")).read_bytes() == before
+    pictures = [
+        next(tmp_path.glob(f"{folder}/*.{kind}")).read_bytes()
+        for kind in ("svg", "png")
+        for folder in ("figures", "again")
+    ]
+    assert pictures[0] == pictures[1]
+    assert pictures[2] == pictures[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "eigenvalues"),
+    [
+        (["spectrum=1,2,3/99,100,101"], [[1, 2, 3], [99, 100, 101]]),
+        (["spectrum=2,1/7"], [[1, 2], [7]]),
+        (["spectrum=1,2/3,4", "heterogeneity=0"], [[1, 3], [2, 4]]),
+        (["spectrum=1,2/3", "kappa=5"], [[1, 3], [5]]),
+        (["spectrum=1,2/16", "kappa=256", "map=geometric"], [[1, 4], [256]]),
+        (["case=3", "heterogeneity=0"], [[1, 99, 4998], [2, 100, 4999], [3, 101, 5000]]),
+        (["case=3", "block_size=1"], [[1], [100], [5000]]),
+        (["case=4", "basis=whole"], [[1, 2, 3, 99, 100, 101, 4998, 4999, 5000]]),
+        (["spectrum=linear", "kappa=6", "blocks=2"], [[1, 2, 3], [4, 5, 6]]),
+    ],
+    ids=str,
+)
+def test_problems_by_hand(words, eigenvalues):
+    keys = grammar.read(words, cli.VERBS).keys
+    problem = cli.read_problem(keys, 0)
+    assert problem.sizes == tuple(len(part) for part in eigenvalues)
+    np.testing.assert_allclose(np.concatenate(problem.eigenvalues), np.concatenate(eigenvalues), rtol=1e-12)
+
+
+def test_rotation_reaches_the_problem():
+    keys = grammar.read(["case=3", "rotation=0"], cli.VERBS).keys
+    assert np.count_nonzero(cli.read_problem(keys, 0).hessian()) == 9
+
+
+def test_dotted_settings_reach_the_optimizers():
+    words = "optimizers=gd,block-gd,frozen-adam,adam gd.lr=1e-4 block_gd.lr=0.5/0.1/1e-4 frozen-adam.beta1=0.5 adam.eps=0 adam.bias_correction=false adam.init=gradient"  # noqa: E501
+    made = cli.read_optimizers(grammar.read(words.split(), cli.VERBS).keys)
+    assert made == [
+        qs.GD(lr=1e-4),
+        qs.BlockGD(lr=(0.5, 0.1, 1e-4)),
+        qs.FrozenAdam(beta1=0.5),
+        qs.Adam(eps=0, bias_correction=False, init="gradient"),
+    ]
+
+
+def test_list_help_and_version(command):
+    code, out, _ = command("list")
+    assert code == 0
+    assert {"frozen-adam", "log-uniform", "4998"} <= {word.strip("{},:") for word in out.split()}
+    assert "gd" not in command("list", "cases")[1].split()
+    listed = json.loads(command("list", "--json")[1])
+    assert [entry["case"] for entry in listed["cases"]] == [3, 4]
+    assert command("--help") == command("-h") == command()
+    assert "case=3" in command("--help")[1]
+    assert command("--version")[1] == f"quadsim {qs.__version__}\n"
+
+
+BAD = [
+    ("case=5", "unknown case 5: allowed are 3, 4"),
+    ("case=1", "case 1 needs spectra measured from GPT2"),
+    ("case=three", "case must be a number such as 5000 or 1e-6, got 'three'"),
+    ("case=3.5", "case must be a whole number, got '3.5'"),
+    ("case=3 kapa=10", "unknown key 'kapa': did you mean kappa?"),
+    ("case=3 kappa=0.5", "kappa must be a finite number at least 1, got 0.5"),
+    ("case=3 kappa=nan", "kappa must be a number such as 5000 or 1e-6, got 'nan'"),
+    ("case=3 kappa=1e999", "kappa must be a finite number, got inf"),
+    ("case=3 optimizers=gd,adm", "unknown optimizer 'adm': did you mean adam?"),
+    ("case=3 optimizers=gd,gd", "optimizer gd is named twice"),
+    ("case=3 optimizers=gd,", "optimizers has an empty item in 'gd,'"),
+    ("case=3 gd.lr=0", "gd.lr must be a finite number above 0, got 0"),
+    ("case=3 gd.rate=1", "unknown setting of gd 'rate'"),
+    ("case=3 adam.lr=1", "adam.lr=1 has no use: adam is not among optimizers=gd,frozen-adam,block-gd"),
+    ("case=3 frozen-adam.beta1=1.5", "frozen-adam.beta1 must be a finite number at least 0 and below 1, got 1.5"),
+    ("case=3 optimizers=adam adam.bias_correction=2", "unknown adam.bias_correction '2': allowed are true, false"),
+    ("case=3 block-gd.lr=1/2", "one for each of 3 blocks, got 2"),
+    ("case=3 seed=-1", "seed must be a whole number of at least 0, got -1"),
+    ("case=3 seed=0..9", "seed must be a number such as 5000 or 1e-6, got '0..9'"),
+    ("case=3 steps=0", "steps must be a whole number from 1 to 1000000000000, got 0"),
+    ("case=3 steps=1e13", "steps must be a whole number from 1 to"),
+    ("case=3 tol=-1", "tol must be a finite number at least 0, got -1"),
+    ("case=3 rotation=2", "rotation must be a finite number at least 0 and at most 1, got 2"),
+    ("case=3 heterogeneity=-0.1", "heterogeneity must be a finite number at least 0 and at most 1, got -0.1"),
+    ("case=3 map=linear", "unknown map 'linear'"),
+    ("case=3 basis=none", "unknown basis 'none': allowed are blocks, whole"),
+    ("case=3 case=4", "case is given twice"),
+    ("case=3 spectrum=1,2", "give one of case= and spectrum="),
+    ("kappa=10", "give one of case= and spectrum="),
+    ("case=3 out=/dev/null/x", "out='/dev/null/x' cannot be written (Not a directory)"),
+    ("case=", "'case=' is not key=value"),
+    ("=3", "'=3' is not key=value"),
+    ("case=3 banana", "unknown verb 'banana'"),
+    ("run case=3 banana", "'banana' is not key=value"),
+    ("list bananas", "unknown list 'bananas'"),
+    ("--jsn case=3", "unknown flag '--jsn': did you mean --json?"),
+    ("spectrum=1,0", "block 0: eigenvalues must be finite and above 0, got 0"),
+    ("spectrum=1,-2/3", "block 0: eigenvalues must be finite and above 0, got -2"),
+    ("spectrum=1,x", "spectrum must be a number such as 5000 or 1e-6, got 'x'"),
+    ("spectrum=1,2//3", "spectrum has an empty item"),
+    ("spectrum=nan,1", "unknown law 'nan,1'"),
+    ("spectrum=uniform", "unknown law 'uniform'"),
+    ("spectrum=1,2 blocks=2", "blocks=2 is for a law"),
+    ("spectrum=linear blocks=0", "blocks must be a whole number of at least 1, got 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD, ids=[words for words, _ in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, sentence):
+    code, out, err = command(*words.split())
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert written(tmp_path) == []
+
+
+KEYS = st.sampled_from([*cli.RUN_KEYS, "gd.lr", "adam.beta1", "frozen-adam.beta1", "kapa", "", "-", "x.y", "list", "µ"])
+VALUES = st.one_of(
+    st.sampled_from(
+        ["3", "4", "nan", "inf", "-1", "0", "1e5", "gd", "gd,adam", "1,2/3", "linear", "true", "", "1e400", "½"]
+    ),
+    st.text(max_size=8),
+)
+WORDS = st.lists(st.one_of(st.builds("{}={}".format, KEYS, VALUES), st.text(max_size=6)), max_size=5)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(WORDS)
+def test_no_words_make_a_traceback(command, monkeypatch, words):
+    """Whatever is typed: an exit code, one line at most on standard error, nothing raised."""
+    monkeypatch.setattr(cli, "_write", lambda *rest: [])  # drawing three hundred figures would take minutes
+    monkeypatch.setattr("quadsim.results.check_folder", lambda folder: None)
+    if not any(word.startswith("steps=") for word in words):
+        words = [*words, "steps=50"]
+    code, out, err = command(*words)
+    assert code in (0, 2)
+    assert err.count("\n") == (code == 2), err
+    assert (out == "") == (code == 2)
+
+
+def test_a_failure_while_writing_leaves_nothing(command, tmp_path, monkeypatch):
+    def full(*rest, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    code, _, err = command("case=3", "steps=10", "out=there")
+    assert code == 1
+    assert err == "quadsim: No space left on device\n"
+    assert written(tmp_path / "there") == []
+
+
+def test_an_old_result_survives_a_failed_new_one(command, tmp_path, monkeypatch):
+    command("case=3", "steps=10")
+    before = {path: path.read_bytes() for path in (tmp_path / "figures").iterdir()}
+    monkeypatch.setattr(json, "dumps", lambda *rest, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        command("case=3", "steps=10")
+    assert {path: path.read_bytes() for path in (tmp_path / "figures").iterdir()} == before
+
+
+def test_a_diverging_run_is_a_row(command):
+    code, out, _ = command("case=3", "optimizers=gd", "gd.lr=1", "--json")
+    (row,) = json.loads(out)["runs"]
+    assert code == 0
+    assert row["status"] == "diverged"
+    assert row["steps_to_tol"] is None
+
+
+def module(*words, **env):
+    return subprocess.run(
+        [sys.executable, "-m", "quadsim", *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | env,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_as_a_module_and_as_a_command(tmp_path):
+    """In a pipe no progress is shown; both entrances speak the same grammar."""
+    done = module("case=3", "steps=100", f"out={tmp_path}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Case 3" in done.stdout
+    assert module("case=9").returncode == 2
+    script = Path(sys.executable).with_name("quadsim")
+    assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout.startswith("quadsim ")
+
+
+def test_a_read_only_home_is_not_bad_input(tmp_path):
+    done = module("case=3", "steps=100", f"out={tmp_path}", HOME="/dev/null", XDG_CACHE_HOME="", MPLCONFIGDIR="")
+    assert done.returncode == 0
+    assert (tmp_path / "case-3-steps-100.png").exists()
+
+
+def test_a_terminal_sees_progress(tmp_path):
+    """Under a real terminal the bar is drawn on standard error, and wiped when done."""
+    import pty
+
+    master, slave = pty.openpty()
+    words = [
+        sys.executable,
+        "-m",
+        "quadsim",
+        "case=4",
+        "optimizers=gd",
+        "gd.lr=1e-9",
+        "tol=0",
+        "steps=2e7",
+        f"out={tmp_path}",
+    ]
+    done = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=slave, env=os.environ | {"TERM": "xterm"})
+    out, _ = done.communicate()
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    assert done.returncode == 0
+    assert b"GD" in shown
+    assert b"20000000" in shown
+    assert b"\x1b" not in out

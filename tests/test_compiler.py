@@ -1,0 +1,182 @@
+"""Compiled kernels are cached between processes, never stale, and never in the way: numba's four traps."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quadsim as qs
+from quadsim import compiler
+
+SOLVE = "import quadsim as qs; print(qs.solve(qs.case(3), qs.GD(), max_steps=100).loss[-1].hex())"
+
+
+def python(code, cwd=None, **env):
+    """What a fresh process prints, with its cache where `env` says."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("QUADSIM_CACHE_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=clean | {k: str(v) for k, v in env.items()},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def expected():
+    return float(qs.solve(qs.case(3), qs.GD(), max_steps=100).loss[-1]).hex()
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory, expected):
+    """A cache folder that one process has filled."""
+    folder = tmp_path_factory.mktemp("filled")
+    assert python(SOLVE, QUADSIM_CACHE_DIR=folder) == expected
+    return folder
+
+
+@pytest.fixture
+def cache(filled, tmp_path):
+    """A copy of it to break, with the times of its files, by which numba knows them."""
+    return Path(shutil.copytree(filled, tmp_path / "cache", copy_function=shutil.copy2))
+
+
+def files(cache, pattern):
+    found = sorted(cache.rglob(pattern))
+    assert found
+    return found
+
+
+def test_a_second_process_loads_what_the_first_compiled(cache, expected):
+    before = {path: path.stat().st_mtime_ns for path in files(cache, "*.nb?")}
+    hits = (
+        SOLVE
+        + "\nimport sys\nk = next(m for n, m in sys.modules.items() if n.startswith('quadsim_kernel_'))"
+        + "\nprint(sum(k.advance.stats.cache_hits.values()), sum(k.advance.stats.cache_misses.values()))"
+    )
+    assert python(hits, QUADSIM_CACHE_DIR=cache).split() == [expected, "1", "0"]
+    assert {path: path.stat().st_mtime_ns for path in files(cache, "*.nb?")} == before
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"HOME": "/dev/null"},  # nothing can be made below a file, not even by root
+        {"QUADSIM_CACHE_DIR": "/proc/quadsim"},
+    ],
+    ids=str,
+)
+def test_trap_1_without_a_writable_folder_it_works_uncached(env, expected):
+    assert python(SOLVE, **env) == expected
+
+
+def test_trap_1_a_read_only_install_is_never_written_to(tmp_path, expected):
+    package = shutil.copytree(
+        Path(qs.__file__).parent, tmp_path / "quadsim", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for path in [package, *package.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = set(package.rglob("*"))
+    assert python(SOLVE, cwd=tmp_path, HOME="/dev/null", PYTHONDONTWRITEBYTECODE="1") == expected
+    assert set(package.rglob("*")) == before
+    for path in [package, *package.rglob("*")]:  # so that the test's own folder can be removed
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_trap_2_an_edited_kernel_is_never_served_from_the_cache(tmp_path, cache, expected):
+    """The same package elsewhere, with one line of the kernel changed, beside the same cache."""
+    package = shutil.copytree(Path(qs.__file__).parent, tmp_path / "quadsim")
+    kernels = package / "kernels.py"
+    text = kernels.read_text(encoding="utf-8")
+    kernels.write_text(
+        text.replace("final_loss_norm[0, k] = 0.5 * eg[k]", "final_loss_norm[0, k] = 1.0 * eg[k]"), encoding="utf-8"
+    )
+    doubled = float.fromhex(python(SOLVE, cwd=tmp_path, QUADSIM_CACHE_DIR=cache))
+    assert doubled == 2 * float.fromhex(expected)
+    kernels.write_text(text, encoding="utf-8")
+    assert python(SOLVE, cwd=tmp_path, QUADSIM_CACHE_DIR=cache) == expected
+
+
+def test_trap_2_an_edited_rule_is_never_served_from_the_cache(tmp_path, cache, expected):
+    package = shutil.copytree(Path(qs.__file__).parent, tmp_path / "quadsim")
+    rules = package / "optimizers.py"
+    text = rules.read_text(encoding="utf-8")
+    rules.write_text(text.replace("    return lr * g\n", "    return 0.5 * lr * g\n"), encoding="utf-8")
+    halved = float.fromhex(python(SOLVE, cwd=tmp_path, QUADSIM_CACHE_DIR=cache))
+    problem = qs.case(3)
+    half = qs.GD(lr=0.5 * qs.GD().resolved(problem, problem.start(0)).lr)
+    assert halved == pytest.approx(float(qs.solve(problem, half, max_steps=100).loss[-1]), rel=1e-12)
+    assert halved != float.fromhex(expected)
+
+
+def test_trap_3_a_kill_between_index_and_data(tmp_path, expected):
+    """The process dies after numba has written the index and before the data: the next one compiles."""
+    die = (
+        "import os, numba.core.caching as c\n"
+        "c.IndexDataCacheFile._save_data = lambda self, name, data: os._exit(9)\n" + SOLVE
+    )
+    env = os.environ | {"QUADSIM_CACHE_DIR": str(tmp_path)}
+    killed = subprocess.run([sys.executable, "-c", die], capture_output=True, text=True, env=env)
+    assert killed.returncode == 9, killed.stderr
+    assert files(tmp_path, "*.nbi")
+    assert not list(tmp_path.rglob("*.nbc"))
+    assert python(SOLVE, QUADSIM_CACHE_DIR=tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damage"), [("*.nbi", b""), ("*.nbc", b""), ("*.nbc", b"no machine code"), ("kernel.py", b"")]
+)
+def test_trap_4_torn_files(cache, pattern, damage, expected):
+    for path in files(cache, pattern):
+        times = path.stat()
+        path.write_bytes(damage)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert python(SOLVE, QUADSIM_CACHE_DIR=cache) == expected
+    assert all(path.stat().st_size > 100 for path in files(cache, pattern))  # and the cache is whole again
+
+
+def test_a_kernel_s_text_holds_the_rule():
+    text = compiler.source(qs.Adam, 8)
+    assert "def adam_rule(" in text
+    assert "WIDTH = 8 " in text
+    assert "WIDTH = 1 " in compiler.source(qs.Adam, 1)
+    assert compiler.setting_names(qs.Adam) == ("lr", "beta1", "beta2", "eps")
+    assert compiler.source(qs.GD, 1) == compiler.source(qs.BlockGD, 1)  # one rule, one kernel
+
+
+HEAVY_BALL = """
+from dataclasses import dataclass
+import numpy as np
+import quadsim as qs
+
+def heavy_rule(g, buffer, lr, momentum):
+    buffer = momentum * buffer + g
+    return lr * buffer, buffer
+
+@dataclass(frozen=True)
+class Heavy(qs.Optimizer):
+    name, label, linear, rule, state = "heavy", "Heavy ball", True, heavy_rule, ("buffer",)
+    momentum: float = 0.9
+
+problem = qs.case(3)
+run = qs.solve(problem, Heavy(lr=1e-4), tol=0, max_steps=50)
+w, buffer = problem.start(0), 0
+for _ in range(50):
+    buffer = 0.9 * buffer + problem.grad(w)
+    w = w - 1e-4 * buffer
+np.testing.assert_allclose(run.w, w, rtol=1e-10)
+"""
+
+
+def test_a_new_optimizer_is_one_record_and_one_rule(tmp_path):
+    """Neither kernel nor solver is touched."""
+    script = tmp_path / "heavy.py"
+    script.write_text(HEAVY_BALL)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,51 @@
+"""Figures: what is drawn, from a table alone."""
+
+import numpy as np
+import pytest
+
+import quadsim as qs
+from quadsim import plots, table
+
+
+@pytest.fixture(scope="module")
+def runs():
+    problem = qs.case(3)
+    return [qs.solve(problem, optimizer) for optimizer in (qs.GD(), qs.FrozenAdam(), qs.BlockGD(), qs.Adam(lr=1e-2))]
+
+
+def test_every_optimizer_has_its_curve_its_label_and_its_colour(runs):
+    figure = plots.convergence(table.curves(runs), title="A finding", tol=1e-6)
+    (axes,) = figure.axes
+    labels = {text.get_text(): text.get_color() for text in axes.texts}
+    for run in runs:
+        assert labels[run.optimizer.label] == plots.COLOURS[run.optimizer.name]
+    assert axes.get_title(loc="left") == "A finding"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    gd = next(line for line in axes.lines if line.get_color() == plots.COLOURS["gd"])
+    assert gd.get_xdata()[-1] == runs[0].steps_to_tol
+    assert gd.get_ydata()[-1] == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_labels_do_not_touch_and_stay_inside(runs):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = plots.convergence(table.curves(runs), tol=1e-6)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_fontweight() == "bold"]
+    assert len(boxes) == 4
+    for i, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[:i])
+
+
+def test_a_run_of_one_point_draws_an_empty_curve():
+    runs = [qs.solve(qs.case(3), qs.GD(), max_steps=0), qs.solve(qs.case(3), qs.GD(lr=1e300), tol=0)]
+    assert len(plots.convergence(table.curves(runs)).axes[0].texts) == 0
+
+
+def test_no_nan_reaches_a_table():
+    runs = [qs.solve(qs.case(3), qs.GD(lr=lr), tol=0) for lr in (1e-2, 1e300)]
+    curves = table.curves(runs)
+    assert np.isfinite(curves[["loss", "grad_norm", "relative"]]).all(axis=None)
+    assert list(table.summary(runs)["status"]) == ["diverged", "diverged"]
