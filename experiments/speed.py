@@ -56,9 +56,9 @@ def microseconds(run, steps):
 def compare(problem, optimizer, loop, lanes, steps):
     """Microseconds per step and run: (quadsim, numpy)."""
     loop_steps = max(steps // 50, 200)
+    how = {"tol": 0, "max_steps": steps, "threads": 1}
     ours, theirs = [], []
     for _ in range(ROUNDS):
-        how = {"tol": 0, "max_steps": steps, "threads": 1}
         ours.append(microseconds(lambda: qs.solve_lanes(problem, [optimizer] * lanes, **how), steps) / lanes)
         for product in products(problem):
             theirs.append(microseconds(lambda p=product: loop(p, problem.start(0), loop_steps), loop_steps))

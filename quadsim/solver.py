@@ -214,15 +214,15 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     blocks, sizes = np.concatenate([b.ravel() for b in problem.blocks]), np.array(problem.sizes, dtype=np.int64)
     padded = tile + [tile[-1]] * (width - len(tile))
     e = np.stack([lane.error for lane in padded], axis=1).ravel()  # (d * width,), the lanes of a coordinate together
-    g, final = np.zeros_like(e), np.zeros_like(e)
+    e, g, final = _aligned(e), _aligned(np.zeros_like(e)), np.zeros_like(e)
     scratch = np.zeros((4, width))
     kernel.measure(blocks, sizes, e, g, scratch[0], scratch[1])
 
     names, row = compiler.setting_names(kind), kernel.ROW
     groups = np.array([problem.dim]) if width == 1 else sizes
-    state = np.zeros((len(kind.state), problem.dim * width))
+    state = _aligned(np.zeros((len(kind.state), problem.dim * width)))
     clock = np.zeros((len(kind.clock), 1 if width == 1 else row))
-    settings = np.zeros((len(names), len(groups), problem.dim if width == 1 else row))
+    settings = _aligned(np.zeros((len(names), len(groups), problem.dim if width == 1 else row)))
     watched = np.zeros((len(sizes), width), dtype=bool)
     for k, lane in enumerate(padded):
         for s, values in enumerate(lane.optimizer.first_state(g[k::width].copy())):
@@ -295,6 +295,16 @@ def _trajectory(
         tol=shared.tol,
         max_steps=shared.max_steps,
     )
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins on a cache line: a vector that straddles two is loaded twice."""
+    line = 64
+    buffer = np.empty(array.nbytes + line, dtype=np.uint8)
+    begin = -buffer.ctypes.data % line
+    copy = buffer[begin : begin + array.nbytes].view(np.float64).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def _norm(vector: np.ndarray) -> float:
