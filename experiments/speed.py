@@ -73,8 +73,8 @@ def main():
         ("Case 3 (3 blocks of 3), one run, GD", case_3, gd, numpy_gd, 1, 200_000),
         ("Case 3 (3 blocks of 3), one run, Adam", case_3, adam, numpy_adam, 1, 100_000),
         ("Case 3 (3 blocks of 3), 64 lanes, Adam", case_3, adam, numpy_adam, 64, 20_000),
-        ("4 blocks of 30, 64 lanes, GD", four_of_30, gd, numpy_gd, 64, 10_000),
-        ("4 blocks of 30, 64 lanes, Adam", four_of_30, adam, numpy_adam, 64, 5_000),
+        ("4 blocks of 30, 64 lanes, GD", four_of_30, gd, numpy_gd, 64, 40_000),
+        ("4 blocks of 30, 64 lanes, Adam", four_of_30, adam, numpy_adam, 64, 20_000),
     ]
     print("| microseconds per step and run | quadsim | numpy loop | ratio |\n|---|---|---|---|")
     for title, *setting in rows:

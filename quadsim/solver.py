@@ -245,7 +245,7 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     status[len(tile) :], stopped[len(tile) :] = 2, 0  # padding does not run
     final_loss_norm = np.zeros((2, width))
 
-    t, length = 0, 1000
+    t, length = 0, int(1e6 / sum(n * n for n in problem.sizes)) + 1  # a first guess at a slice of work
     while (status == 0).any():
         began = time.perf_counter()
         until = min(t + length, shared.max_steps)
