@@ -253,18 +253,20 @@ def _write(
     from quadsim import plots, results, table
 
     tol = runs[0].tol
-    told = ", ".join(f"{run.optimizer.label} {_outcome(run)}" for run in runs)
+    told = ", ".join(f"{run.optimizer.label} {_outcome(run)}".replace(" ", "\u00a0") for run in runs)
     title = f"{problem.name.capitalize()}, κ = {problem.kappa:.6g}. Steps: {told}"
     said = {key: text for key, text in keys.items() if key != "out"}
     command = "python -m quadsim " + " ".join(f"{key}={text}" for key, text in said.items())
-    figure = plots.convergence(table.curves(runs), title=title, caption=command if len(command) < 110 else "", tol=tol)
+    figure = plots.convergence(table.curves(runs), title=title, caption=command, tol=tol)
     settings = {"command": command, **{key: result[key] for key in ("problem", "runs")}, "versions": results.versions()}
     tables = {"": table.summary(runs), "-curves": table.curves(runs)}
     return results.write(folder, _stem(said), figure, tables, settings)
 
 
 def _outcome(run: Trajectory) -> str:
-    return f"{run.steps_to_tol:,}" if run.steps_to_tol is not None else str(run.status)
+    if run.steps_to_tol is not None:
+        return f"{run.steps_to_tol:,}"
+    return f"> {run.last_step:,}" if run.last_step == run.max_steps else str(run.status)
 
 
 def _stem(said: dict[str, str]) -> str:

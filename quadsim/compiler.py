@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from quadsim.checks import InputError
 from quadsim.optimizers import Optimizer
 
 WIDTH = 8  # lanes of a full tile
@@ -119,7 +120,10 @@ def setting_names(optimizer: type[Optimizer]) -> tuple[str, ...]:
 
 
 def _text(function: Any) -> str:
-    return textwrap.dedent(inspect.getsource(function))
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except OSError:
+        raise InputError(f"{function.__name__} has no source text to compile: define it in a file") from None
 
 
 def _fingerprint(text: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Okabe & Ito's palette: told apart by colour-blind readers, and in grey by their lightness.
 COLOURS = {"gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7"}
 OTHERS = ("#E69F00", "#56B4E9", "#000000")
+HIGHEST = 1e3  # relative gradient norms above this are left out
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -44,13 +45,14 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
         for order, ((name, label), curve) in enumerate(curves.groupby(["optimizer", "label"], sort=False)):
             colour = COLOURS.get(str(name), OTHERS[order % len(OTHERS)])
             curve = curve[(curve["step"] > 0) & (curve["relative"] > 0)]  # a log axis has no zero
-            if curve.empty:
+            inside = curve[curve["relative"] <= HIGHEST]  # a run that explodes would flatten all the others
+            if inside.empty:
                 continue
-            axes.plot(curve["step"], curve["relative"], color=colour)
-            last = curve.iloc[-1]
-            axes.plot(last["step"], last["relative"], "o", color=colour, markersize=4)
+            axes.plot(inside["step"], inside["relative"], color=colour)
+            last, leaves = inside.iloc[-1], len(inside) < len(curve)
+            axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
             ends.append((float(last["step"]), float(last["relative"]), str(label), colour))
-        axes.set_title(textwrap.fill(title, 74), loc="left")
+        axes.set_title(textwrap.fill(title, 72, break_on_hyphens=False), loc="left")
         if tol:
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
             axes.annotate(
@@ -59,7 +61,8 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             )  # fmt: skip
         _label_ends(axes, ends)
         _power_ticks(axes)
-        figure.text(0.012, 0.015, caption, fontsize=7, color="#555555")
+        lines = textwrap.wrap(caption, 105, break_long_words=True, max_lines=2, placeholder=" …")
+        figure.text(0.012, 0.012, "\n".join(lines), fontsize=6.5, color="#555555")
     return figure
 
 
@@ -74,6 +77,8 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
         half = character * len(label) / 2
+        if height > 1:  # a rising curve has its own line below it: write beside
+            x, y = x + half + 0.02, y + line
         x, y = min(max(x, half), 1 - half), y - line
         while any(abs(x - there) < half + width and abs(y - level) < line for there, level, width in placed):
             y -= line / 2
