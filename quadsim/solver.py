@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 10**12
 MOST_RECORDED = 4096
 LOG_POINTS = 2000
-SLICE_SECONDS = 0.1
+SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
+FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
 EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
 STATUSES = (None, Status.CONVERGED, Status.MAX_STEPS, Status.DIVERGED, Status.UNDERFLOW)  # by the kernel's codes
 
@@ -245,7 +246,7 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     status[len(tile) :], stopped[len(tile) :] = 2, 0  # padding does not run
     final_loss_norm = np.zeros((2, width))
 
-    t, length = 0, int(1e6 / sum(n * n for n in problem.sizes)) + 1  # a first guess at a slice of work
+    t, length = 0, FIRST_SLICE // sum(n * n for n in problem.sizes) + 1
     while (status == 0).any():
         began = time.perf_counter()
         until = min(t + length, shared.max_steps)

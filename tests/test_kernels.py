@@ -23,6 +23,7 @@ OPTIMIZERS = [
     qs.BlockGD(),
     qs.BlockGD(lr=1e-4),
     qs.FrozenAdam(),
+    qs.FrozenAdam(lr=1e-2),
     qs.FrozenAdam(lr=1e-3, beta1=0.9),
     qs.Adam(),
     qs.Adam(bias_correction=False),
@@ -64,6 +65,9 @@ def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
     numpy that add in another order part as well, and no tolerance would mean anything.
     """
     problem = PROBLEMS[name]
+    # At its best lr frozen Adam flips the sign of a mode at nearly full size, step after step, and the rounding of |g0|,
+    # which differs with the order of summation, adds up: in wide blocks to 3e-12 between two right computations.
+    rtol = 1e-11 if optimizer == qs.FrozenAdam() and problem.dim > 20 else 1e-12
     w0 = problem.minimizer + start(problem)
     run = qs.solve(problem, optimizer, w0=w0, tol=0, max_steps=STEPS, record=1)
     path = oracle_path(problem, optimizer, problem.error(w0))  # w0 - minimizer, rounded as the solver sees it
@@ -71,8 +75,8 @@ def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
     until = min(len(run.steps), np.argmax(np.append(loss, 0) < 1e-280))  # squares of the oracle's own underflow below
     assert until > 500 or run.status is qs.Status.UNDERFLOW
     assert_array_equal(run.steps[:until], np.arange(until))
-    assert_allclose(run.loss[:until], loss[:until], rtol=1e-12)
-    assert_allclose(run.grad_norm[:until], norm[:until], rtol=1e-12)
+    assert_allclose(run.loss[:until], loss[:until], rtol=rtol)
+    assert_allclose(run.grad_norm[:until], norm[:until], rtol=rtol)
 
 
 def test_the_comparison_can_fail():
@@ -118,6 +122,7 @@ def test_slices_leave_no_trace(monkeypatch):
     problem, seen = qs.case(4), []
     whole = qs.solve(problem, qs.Adam(), tol=0, max_steps=3000)
     monkeypatch.setattr("quadsim.solver.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("quadsim.solver.FIRST_SLICE", 1)
     sliced = qs.solve(problem, qs.Adam(), tol=0, max_steps=3000, progress=seen.append)
     assert len(seen) > 100
     assert seen[-1] == 3000
