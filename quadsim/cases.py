@@ -14,7 +14,7 @@ import numpy as np
 
 from quadsim import checks, spectra
 from quadsim.checks import InputError, InputTypeError
-from quadsim.problem import BlockQuadratic
+from quadsim.problem import LARGEST_BLOCK, BlockQuadratic
 
 # Three clusters of eigenvalues; a block of size n spreads n of them evenly over each, ends included.
 CLUSTERS = ((1.0, 3.0), (99.0, 101.0), (4998.0, 5000.0))
@@ -80,7 +80,7 @@ def case_spectra(
 ) -> spectra.Spectra:
     """A case's eigenvalues by block."""
     recipe = _recipe(number)
-    size = checks.whole("block_size", block_size, at_least=1)
+    size = checks.whole("block_size", block_size, at_least=1, at_most=LARGEST_BLOCK)
     map = checks.choice("map", map, spectra.MAPS)
     clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
     # Dealt first: at a small kappa the scaled clusters overlap, and sorting would mix them.

@@ -67,8 +67,8 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -
 
 def flag(name: str, value: Any) -> bool:
     """`value`, if it is True or False."""
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's own is called bool too
+        return bool(value)
     raise InputTypeError(f"{name} must be True or False, got {shown(value)}")
 
 
@@ -86,15 +86,25 @@ def vector(name: str, value: Any, size: int) -> np.ndarray:
     """`value` as a new float64 array of shape (size,), if every entry is finite."""
     import numpy as np
 
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"{name} must be {size} numbers, got {shown(value)}") from None
+    array = numbers_of(f"{name} must be {size} numbers", value)
     if array.shape != (size,):
         raise InputError(f"{name} must have shape ({size},), got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite, got {array[~np.isfinite(array)][0]} in it")
     return array
+
+
+def numbers_of(sentence: str, value: Any) -> np.ndarray:
+    """`value` as a new float64 array, if it holds real numbers and nothing else; the sentence is the complaint."""
+    import numpy as np
+
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iuf" or np.ma.is_masked(value):
+        raise InputTypeError(f"{sentence}, got {shown(value)}")
+    return np.array(array, dtype=np.float64)
 
 
 def shown(value: Any) -> str:

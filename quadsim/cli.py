@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -60,6 +61,7 @@ DEFAULT_OPTIMIZERS = "gd,frozen-adam,block-gd"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0, 1 for what failed on the way, 2 for usage."""
+    _settle_streams()
     try:
         return _main(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
@@ -90,6 +92,16 @@ def _main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _settle_streams() -> None:
+    """Let a terminal that knows no Greek show question marks, and a closed output swallow what is printed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
 def _complain(sentence: str) -> None:
     print("quadsim: " + " ".join(sentence.split()), file=sys.stderr)
 
@@ -104,7 +116,7 @@ def run(words: Words) -> None:
             checks.choice("key", key, RUN_KEYS)
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), at_least=0)
     steps = grammar.whole("steps", keys.get("steps", "100000"))
-    seed = checks.whole("seed", grammar.whole("seed", keys.get("seed", "0")), at_least=0)
+    seed = grammar.whole("seed", keys.get("seed", "0"))
     optimizers = read_optimizers(keys)
     problem = read_problem(keys, seed)
     folder = Path(keys.get("out", "figures"))
@@ -138,7 +150,7 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
             raise InputError(
                 f"blocks={keys['blocks']} is for a law: a case has three blocks; block_size= changes their size"
             )
-        number, map = grammar.whole("case", keys["case"]), keys.get("map", "clusters")
+        number, map = _case_number(keys["case"]), keys.get("map", "clusters")
         return cases.case(
             number,
             seed=seed,
@@ -151,8 +163,13 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
         )
     text, map = keys["spectrum"], checks.choice("map", keys.get("map", "affine"), spectra.MAPS)
     if text[0].isalpha():
-        count = checks.whole("blocks", grammar.whole("blocks", keys.get("blocks", "3")), at_least=1)
-        dim = count * checks.whole("block_size", size, at_least=1)
+        if "map" in keys:
+            raise InputError(f"map={map} has no use: a law spans 1 to kappa by itself")
+        most = spectra.MOST
+        count = checks.whole("blocks", grammar.whole("blocks", keys.get("blocks", "3")), at_least=1, at_most=most)
+        dim = count * checks.whole("block_size", size, at_least=1, at_most=most)
+        if dim > most:
+            raise InputError(f"blocks times block_size must be at most {most}, got {dim}")
         values = spectra.law(text.lower(), dim, kappa=5000.0 if kappa is None else kappa, seed=seed)
         parts = spectra.deal(values, count, 1.0 if heterogeneity is None else heterogeneity)
     else:
@@ -165,6 +182,14 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
         if heterogeneity is not None:
             parts = spectra.deal([value for part in parts for value in part], len(parts), heterogeneity)
     return BlockQuadratic.from_spectra(parts, seed=seed, rotation=rotation, basis=basis, name="own spectrum")
+
+
+def _case_number(text: str) -> int:
+    from quadsim import cases
+
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InputError(f"case must be one of {', '.join(map(str, cases.CASES))}, got {checks.shown(text)}")
+    return int(text)
 
 
 def read_optimizers(keys: dict[str, str]) -> list[Optimizer]:
@@ -256,7 +281,7 @@ def _write(
     told = ", ".join(f"{run.optimizer.label} {_outcome(run)}".replace(" ", "\u00a0") for run in runs)
     title = f"{problem.name.capitalize()}, κ = {problem.kappa:.6g}. Steps: {told}"
     said = {key: text for key, text in keys.items() if key != "out"}
-    command = "python -m quadsim " + " ".join(f"{key}={text}" for key, text in said.items())
+    command = "python -m quadsim " + shlex.join(f"{key}={text}" for key, text in said.items())
     figure = plots.convergence(table.curves(runs), title=title, caption=command, tol=tol)
     settings = {"command": command, **{key: result[key] for key in ("problem", "runs")}, "versions": results.versions()}
     tables = {"": table.summary(runs), "-curves": table.curves(runs)}
@@ -275,8 +300,11 @@ def _stem(said: dict[str, str]) -> str:
     import re
 
     text = "-".join(f"{key}-{value}" for key, value in said.items())
-    name = re.sub(r"[^a-z0-9.+-]+", "_", text.lower())
-    return name if len(name) <= 80 else name[:60] + "-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    name = text.lower().replace(",", "_").replace("/", "~")
+    plain = re.sub(r"[^a-z0-9.+~_-]", "_", name)
+    if plain == name and len(name) <= 80:
+        return name
+    return plain[:60] + "-" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,15 +66,17 @@ def _rule_text(optimizer: type[Optimizer], width: int) -> str:
     where = {"g": "g[at + np.uintp(k)]", **dict(zip(optimizer.state, states, strict=True))}
     where |= {name: f"clock[{c}, {lane}]" for c, name in enumerate(optimizer.clock)}
     where |= {name: f"settings[{p}, {group}]" for p, name in enumerate(names)}
-    move = _through_stack(optimizer.rule, where, ["e[at + np.uintp(k)] -=", *(f"{state} =" for state in states)])
-    text = f"@njit(**FLAGS)\n{_text(optimizer.rule)}\n\n"
+    move = _through_stack(
+        "rule", optimizer.rule, where, ["e[at + np.uintp(k)] -=", *(f"{state} =" for state in states)]
+    )
+    text = f"@njit(**FLAGS)\n{_text(optimizer.rule, 'rule')}\n\n"
     turn = ["pass"]
     if optimizer.tick is not None:
         clocks = {name: f"clock[{c}, k]" for c, name in enumerate(optimizer.clock)}
         where = clocks | {name: f"settings[{p}, 0, k]" for p, name in enumerate(names)}
         turn = ["count = clock.shape[1]"]
-        turn += _through_stack(optimizer.tick, where, [f"{clock} =" for clock in clocks.values()])
-        text += f"@njit(**FLAGS)\n{_text(optimizer.tick)}\n\n"
+        turn += _through_stack("rule_tick", optimizer.tick, where, [f"{clock} =" for clock in clocks.values()])
+        text += f"@njit(**FLAGS)\n{_text(optimizer.tick, 'rule_tick')}\n\n"
     return text + _LOOPS.format(move=("\n" + " " * 12).join(move), turn=("\n" + " " * 4).join(turn))
 
 
@@ -97,17 +100,17 @@ def tick(clock, settings):
 """
 
 
-def _through_stack(function: Any, where: dict[str, str], targets: list[str]) -> list[str]:
+def _through_stack(name: str, function: Any, where: dict[str, str], targets: list[str]) -> list[str]:
     """Lines that call the function for every k and put what it returns into the targets.
 
     New values go to the stack first: a loop that writes nowhere else needs no proof that its arrays are apart.
     """
     new = [f"new{n}" for n in range(len(targets))]
-    call = f"{function.__name__}({', '.join(where[name] for name in inspect.signature(function).parameters)})"
-    lines = [f"{name} = carray(stack_row(), (ROW,))" for name in new]
-    lines += ["for k in range(count):", f"    {', '.join(f'{name}[k]' for name in new)} = {call}"]
-    for name, target in zip(new, targets, strict=True):
-        lines += ["for k in range(count):", f"    {target} {name}[k]"]
+    call = f"{name}({', '.join(where[parameter] for parameter in inspect.signature(function).parameters)})"
+    lines = [f"{value} = carray(stack_row(), (ROW,))" for value in new]
+    lines += ["for k in range(count):", f"    {', '.join(f'{value}[k]' for value in new)} = {call}"]
+    for value, target in zip(new, targets, strict=True):
+        lines += ["for k in range(count):", f"    {target} {value}[k]"]
     return lines
 
 
@@ -116,12 +119,19 @@ def setting_names(optimizer: type[Optimizer]) -> tuple[str, ...]:
     known = {"g", *optimizer.state, *optimizer.clock}
     functions = [function for function in (optimizer.rule, optimizer.tick) if function is not None]
     asked = [name for function in functions for name in inspect.signature(function).parameters]
-    return tuple(dict.fromkeys(name for name in asked if name not in known))
+    names = tuple(dict.fromkeys(name for name in asked if name not in known))
+    for name in names:
+        if name not in {item.name for item in fields(optimizer)}:
+            raise InputError(
+                f"the rule of {optimizer.name} asks for {name!r}, which is neither g, state, clock nor a setting"
+            )
+    return names
 
 
-def _text(function: Any) -> str:
+def _text(function: Any, name: str) -> str:
+    """The function's text, under a name that nothing else in the kernel has."""
     try:
-        return textwrap.dedent(inspect.getsource(function))
+        return textwrap.dedent(inspect.getsource(function)).replace(f"def {function.__name__}(", f"def {name}(", 1)
     except OSError:
         raise InputError(f"{function.__name__} has no source text to compile: define it in a file") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from quadsim import checks
 from quadsim.checks import InputError
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 FLAGS = ("--help", "--version", "--json")
 
 
@@ -35,7 +35,8 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
             words.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
         elif "=" in argument:
             key, text = argument.split("=", 1)
-            key = key.strip().lstrip("-").lower()
+            owner, dot, setting = key.strip().lstrip("-").lower().partition(".")
+            key = owner.replace("_", "-") + dot + setting if dot else owner
             if not key or not text.strip():
                 raise InputError(f"{argument!r} is not key=value: write for example case=3")
             if key in words.keys:
@@ -60,7 +61,7 @@ def whole(key: str, text: str) -> int:
     value = real(key, text)
     if value != int(value):
         raise InputError(f"{key} must be a whole number, got {checks.shown(text)}")
-    return int(text) if text.lstrip("+-").isdigit() else int(value)
+    return int(text) if len(text) < 25 and text.lstrip("+-").isdigit() else int(value)  # exact, where a float is not
 
 
 def flag(key: str, text: str) -> bool:

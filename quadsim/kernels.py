@@ -192,7 +192,7 @@ else:
 sums = lane_sums(WIDTH)
 
 
-@njit("void(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1])", cache=CACHE, **FLAGS)
+@njit(**FLAGS)
 def measure(h, sizes, e, g, eg, gg):
     """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
     base, low = 0, 0
@@ -228,6 +228,14 @@ def norm(gg, g, k):
     for i in range(k, g.size, WIDTH):
         total += (g[i] / largest) ** 2
     return largest * math.sqrt(total)
+
+
+@njit("void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])", cache=CACHE, **FLAGS)
+def begin(h, sizes, e, g, sums):
+    """What is needed before the first step: g, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
+    measure(h, sizes, e, g, sums[0], sums[1])
+    for k in range(WIDTH):
+        sums[2, k] = norm(sums[1, k], g, k)
 
 
 @njit(**FLAGS)
@@ -318,12 +326,13 @@ def advance(
             for k in range(WIDTH):
                 if status[k] != RUNNING:
                     continue
-                size = norm(gg[k], g, k)
-                if size <= tol * first_norm[k]:
-                    status[k] = CONVERGED
-                elif not (eg[k] <= explode[k] and gg[k] < np.inf):
+                # Only what is this lane's own decides, not which lane made us look.
+                size, due = norm(gg[k], g, k), t == end or t % WATCH == 0
+                if not (eg[k] <= explode[k] and gg[k] < np.inf):
                     status[k] = DIVERGED
-                elif vanished(e, k, 0, e.size // WIDTH) or block_vanished(e, k, sizes, watched):
+                elif size <= tol * first_norm[k]:
+                    status[k] = CONVERGED
+                elif vanished(e, k, 0, e.size // WIDTH) or (due and block_vanished(e, k, sizes, watched)):
                     status[k] = UNDERFLOW
                 elif t == end:
                     status[k] = MAX_STEPS

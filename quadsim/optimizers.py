@@ -95,11 +95,13 @@ class BlockGD(Optimizer):
     rule = gd_rule
 
     def __post_init__(self) -> None:
-        if isinstance(self.lr, Sequence | np.ndarray) and not isinstance(self.lr, str):
-            rates = tuple(checks.real(f"{self.name}.lr", rate, above=0) for rate in self.lr)
-            object.__setattr__(self, "lr", rates)
-        else:
+        rates: Any = self.lr
+        if isinstance(rates, str | bytes) or not isinstance(rates, Sequence | np.ndarray) or np.ndim(rates) == 0:
             super().__post_init__()
+            return
+        if len(rates) == 0:
+            raise InputError(f"{self.name}.lr must be one number, or one for each block, got {checks.shown(rates)}")
+        object.__setattr__(self, "lr", tuple(checks.real(f"{self.name}.lr", rate, above=0) for rate in rates))
 
     def resolved(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
         if isinstance(self.lr, tuple) and len(self.lr) != len(problem.blocks):

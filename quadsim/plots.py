@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Okabe & Ito's palette: told apart by colour-blind readers, and in grey by their lightness.
 COLOURS = {"gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7"}
 OTHERS = ("#E69F00", "#56B4E9", "#000000")
-HIGHEST = 1e3  # relative gradient norms above this are left out
+LOWEST, HIGHEST = 1e-200, 1e3  # relative gradient norms beyond these are left out
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -44,7 +44,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
         ends = []
         for order, ((name, label), curve) in enumerate(curves.groupby(["optimizer", "label"], sort=False)):
             colour = COLOURS.get(str(name), OTHERS[order % len(OTHERS)])
-            curve = curve[(curve["step"] > 0) & (curve["relative"] > 0)]  # a log axis has no zero
+            curve = curve[(curve["step"] > 0) & (curve["relative"] > LOWEST)]  # a log axis has no zero
             inside = curve[curve["relative"] <= HIGHEST]  # a run that explodes would flatten all the others
             if inside.empty:
                 continue
@@ -53,7 +53,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
             ends.append((float(last["step"]), float(last["relative"]), str(label), colour))
         axes.set_title(textwrap.fill(title, 72, break_on_hyphens=False), loc="left")
-        if tol:
+        if tol and tol > LOWEST:
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
             axes.annotate(
                 f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), xytext=(3, 3),
@@ -72,7 +72,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
 
     character, line = 0.0148, 0.06  # a bold letter's width and a line's height, in fractions of the axes
     low, high = axes.get_ylim()
-    axes.set_ylim(low / (high / low) ** (line * (len(ends) + 0.5)), high)
+    axes.set_ylim(max(low / (high / low) ** (line * (len(ends) + 0.5)), 1e-300), high)
     placed: list[tuple[float, float, float]] = []
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
@@ -97,4 +97,6 @@ def _power_ticks(axes: Axes) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(lambda value, _: "10" + str(round(np.log10(value))).translate(superscript))
+        axis.set_major_formatter(
+            lambda value, _: "10" + str(round(np.log10(value))).translate(superscript) if value > 0 else ""
+        )

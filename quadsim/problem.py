@@ -17,6 +17,7 @@ from quadsim.checks import InputError, InputTypeError
 from quadsim.streams import stream
 
 BASES = ("blocks", "whole")
+LARGEST_BLOCK = 2048  # a dense basis of more would take minutes to draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,9 @@ class BlockQuadratic:
         rotation = checks.real("rotation", rotation, at_least=0, at_most=1)
         if checks.choice("basis", basis, BASES) == "whole":
             parts = (np.sort(np.concatenate(parts)),)
+        for number, part in enumerate(parts):
+            if part.size > LARGEST_BLOCK:
+                raise InputError(f"block {number} must have at most {LARGEST_BLOCK} eigenvalues, got {part.size}")
         if rotation > 0:
             for number, part in enumerate(parts):
                 _check_conditioning(part, f"block {number}")
@@ -103,6 +107,8 @@ class BlockQuadratic:
             answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
         else:
             answer = np.zeros(dim) if minimizer is None else checks.vector("minimizer", minimizer, dim)
+        if not np.isfinite(answer).all():
+            raise InputError(f"h is too large: the minimizer H^-1 h would hold {answer[~np.isfinite(answer)][0]}")
         for array in (*symmetric, *eigenvalues, answer):
             array.flags.writeable = False
         return cls(symmetric, eigenvalues, answer, name)
@@ -178,10 +184,7 @@ class BlockQuadratic:
 
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
     """The block and its eigenvalues, if it is symmetric and positive definite to rounding."""
-    try:
-        array = np.array(block, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"block {number} must be a square matrix of numbers, got {checks.shown(block)}") from None
+    array = checks.numbers_of(f"block {number} must be a square matrix of numbers", block)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise InputError(f"block {number} must be a square matrix, got shape {array.shape}")
     if not np.isfinite(array).all():
@@ -189,9 +192,14 @@ def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
     asymmetry = np.abs(array - array.T).max()
     if asymmetry > 1e-10 * np.abs(array).max():
         raise InputError(f"block {number} must be symmetric, got entries that differ by {asymmetry:.3g}")
+    if np.abs(array).max() > spectra.LARGEST:
+        raise InputError(
+            f"block {number} must have entries of at most {spectra.LARGEST:g}, got {np.abs(array).max():g}"
+        )
     eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
     if eigenvalues[0] <= 0:
         raise InputError(f"block {number} must be positive definite, got the eigenvalue {eigenvalues[0]:.6g}")
+    eigenvalues = spectra.by_block([eigenvalues])[0]  # within the range that spectra may have
     _check_conditioning(eigenvalues, f"block {number}")
     return array, eigenvalues
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import plots
-from quadsim.checks import InputError
+from quadsim.checks import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,19 +24,20 @@ PACKAGES = ("quadsim", "numpy", "scipy", "numba", "llvmlite", "matplotlib", "pan
 
 def check_folder(folder: Path) -> None:
     """Raise unless files can be written to the folder; it is made if need be, and nothing is left in it."""
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    made: list[Path] = []
     try:
+        made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"out={str(folder)!r} cannot be written ({reason}): give a folder that can") from None
+        raise InputError(f"out={shown(str(folder))} cannot be written ({reason}): give a folder that can") from None
     finally:
         for parent in made:
             try:
                 parent.rmdir()
-            except OSError:
+            except (OSError, ValueError):
                 break
 
 
@@ -55,12 +57,14 @@ def write(
             _draft(finished, folder / f"{stem}{suffix}.csv", partial(frame.to_csv, index=False))
         text = json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         _draft(finished, folder / f"{stem}.json", lambda path: path.write_text(text, encoding="utf-8"))
-    except BaseException:
+        for _, path in finished:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "A folder stands where a file should go", str(path))
+        for draft, path in finished:
+            os.replace(draft, path)
+    finally:
         for draft, _ in finished:
             draft.unlink(missing_ok=True)
-        raise
-    for draft, path in finished:
-        os.replace(draft, path)
     return [path for _, path in finished]
 
 

@@ -7,11 +7,11 @@ long runs are cut into slices so that progress can be shown and Ctrl-C is heard.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,14 +115,20 @@ def solve_lanes(
     tol = checks.real("tol", tol, at_least=0)
     threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
     marks = record_marks(record, max_steps)
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
     lanes = _lanes(problem, optimizers, w0, seeds)
-    tiles = [tile for _, group in _by_rule(lanes) for tile in _tiles(group)]
+    tiles = [tile for group in _by_kind(lanes) for tile in _tiles(group)]
     shared = _Shared(problem, max_steps, tol, marks, progress)
     if threads == 1 or len(tiles) == 1:
         done = [_run_tile(shared, tile) for tile in tiles]
     else:
         with ThreadPoolExecutor(min(threads, len(tiles))) as pool:
-            done = list(pool.map(lambda tile: _run_tile(shared, tile), tiles))
+            try:
+                done = list(pool.map(lambda tile: _run_tile(shared, tile), tiles))
+            except BaseException:  # Ctrl-C above all: leaving the pool waits for its threads
+                shared.cancelled.set()
+                raise
     by_lane = {
         lane.number: run for tile, runs in zip(tiles, done, strict=True) for lane, run in zip(tile, runs, strict=True)
     }
@@ -131,7 +137,7 @@ def solve_lanes(
 
 def record_marks(record: str | int, max_steps: int) -> np.ndarray:
     """The steps to record, 0 first: at most a few thousand however long the run."""
-    if record == "log":
+    if isinstance(record, str) and record == "log":
         marks = np.geomspace(1, max(max_steps, 1), LOG_POINTS).round().astype(np.int64)
         marks = np.unique(np.concatenate([[0], marks[marks <= max_steps]]))
     elif isinstance(record, str):
@@ -162,22 +168,23 @@ class _Shared:
     tol: float
     marks: np.ndarray
     progress: Progress | None
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> list[_Lane]:
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
-    optimizers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+    optimizers = [optimizers] if isinstance(optimizers, Optimizer) else _listed("optimizers", optimizers)
     for optimizer in optimizers:
         if not isinstance(optimizer, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
     if w0 is not None and seeds is not None:
         raise InputError("give w0 or seeds, not both")
     if w0 is not None:
-        seeds = [None] * len(w0)
-        starts = [checks.vector("w0", start, problem.dim) for start in w0]
+        starts = [checks.vector("w0", start, problem.dim) for start in _listed("w0", w0)]
+        seeds = [None] * len(starts)
     else:
-        seeds = [0] if seeds is None else list(seeds)
+        seeds = [0] if seeds is None else _listed("seeds", seeds)
         starts = [problem.start(seed) for seed in seeds]
     count = max(len(optimizers), len(starts))
     if len(optimizers) not in (1, count) or len(starts) not in (1, count) or not optimizers or not starts:
@@ -193,10 +200,18 @@ def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> lis
     return lanes
 
 
-def _by_rule(lanes: list[_Lane]) -> Iterator[tuple[str, list[_Lane]]]:
-    ordered = sorted(lanes, key=lambda lane: type(lane.optimizer).__name__)  # stable: lanes of a kind keep their order
-    for kind, group in groupby(ordered, key=lambda lane: type(lane.optimizer).__name__):
-        yield kind, list(group)
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputTypeError(f"{name} must be a list, one item for each lane, got {checks.shown(values)}")
+    return list(values)
+
+
+def _by_kind(lanes: list[_Lane]) -> list[list[_Lane]]:
+    """The lanes of each kind of optimizer, in their order."""
+    kinds: dict[type[Optimizer], list[_Lane]] = {}
+    for lane in lanes:
+        kinds.setdefault(type(lane.optimizer), []).append(lane)
+    return list(kinds.values())
 
 
 def _tiles(lanes: list[_Lane]) -> list[list[_Lane]]:
@@ -217,7 +232,8 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
     e = np.stack([lane.error for lane in padded], axis=1).ravel()  # (d * width,), the lanes of a coordinate together
     e, g, final = _aligned(e), _aligned(np.zeros_like(e)), np.zeros_like(e)
     scratch = np.zeros((4, width))
-    kernel.measure(blocks, sizes, e, g, scratch[0], scratch[1])
+    kernel.begin(blocks, sizes, e, g, scratch)
+    first_norm = scratch[2].copy()
 
     names, row = compiler.setting_names(kind), kernel.ROW
     groups = np.array([problem.dim]) if width == 1 else sizes
@@ -238,8 +254,8 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
         if not kind.linear:
             watched[:, k] = [part.any() for part in problem.split(lane.error)]
 
-    first_norm = np.array([_norm(g[k::width]) for k in range(width)])
-    limit = EXPLODED * np.maximum(0.5 * scratch[0], problem.lipschitz)
+    with np.errstate(over="ignore"):
+        limit = EXPLODED * np.maximum(0.5 * scratch[0], problem.lipschitz)
     marks, cursor = shared.marks, np.zeros(1, dtype=np.int64)
     loss_at, norm_at = np.zeros((marks.size, width)), np.zeros((marks.size, width))
     status, stopped = np.zeros(width, dtype=np.int64), np.full(width, -1, dtype=np.int64)
@@ -248,6 +264,8 @@ def _run_tile(shared: _Shared, tile: list[_Lane]) -> list[Trajectory]:
 
     t, length = 0, FIRST_SLICE // sum(n * n for n in problem.sizes) + 1
     while (status == 0).any():
+        if shared.cancelled.is_set():
+            raise KeyboardInterrupt
         began = time.perf_counter()
         until = min(t + length, shared.max_steps)
         t = kernel.advance(
@@ -306,12 +324,6 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     copy = buffer[begin : begin + array.nbytes].view(np.float64).reshape(array.shape)
     copy[...] = array
     return copy
-
-
-def _norm(vector: np.ndarray) -> float:
-    """The Euclidean norm, scaled first so that tiny entries are not lost when squared."""
-    largest = np.abs(vector).max()
-    return float(largest * np.linalg.norm(vector / largest)) if 0 < largest < np.inf else float(largest)
 
 
 def _cores() -> int:

@@ -16,7 +16,8 @@ from quadsim.checks import InputError, InputTypeError
 from quadsim.streams import stream
 
 Spectra = tuple[np.ndarray, ...]
-LARGEST = 1e140  # squared gradients must stay in float64's range
+SMALLEST, LARGEST = 1e-60, 1e60  # squares of gradients and of their ratios must stay in float64's range
+MOST = 2**15  # eigenvalues of one problem
 
 
 def by_block(spectra: Sequence[Any]) -> Spectra:
@@ -25,23 +26,25 @@ def by_block(spectra: Sequence[Any]) -> Spectra:
         raise InputTypeError(
             f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
         )
-    return tuple(_checked(block, f"block {number}") for number, block in enumerate(spectra))
+    blocks = tuple(_checked(block, f"block {number}") for number, block in enumerate(spectra))
+    if sum(block.size for block in blocks) > MOST:
+        raise InputError(f"a problem must have at most {MOST} eigenvalues, got {sum(block.size for block in blocks)}")
+    return blocks
 
 
 def _checked(eigenvalues: Any, where: str) -> np.ndarray:
     """The eigenvalues as an increasing array, if they are finite and positive."""
-    try:
-        array = np.array(eigenvalues, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"{where}: eigenvalues must be numbers, got {checks.shown(eigenvalues)}") from None
+    array = checks.numbers_of(f"{where}: eigenvalues must be numbers", eigenvalues)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{where} must be a list of at least one eigenvalue, got {checks.shown(eigenvalues)}")
+    if array.size > MOST:
+        raise InputError(f"{where} must have at most {MOST} eigenvalues, got {array.size}")
     bad = array[~(np.isfinite(array) & (array > 0))]
     if bad.size:
         raise InputError(f"{where}: eigenvalues must be finite and above 0, got {bad[0]:g}")
-    extreme = array[(array < 1 / LARGEST) | (array > LARGEST)]
+    extreme = array[(array < SMALLEST) | (array > LARGEST)]
     if extreme.size:
-        raise InputError(f"{where}: eigenvalues must lie between {1 / LARGEST:g} and {LARGEST:g}, got {extreme[0]:g}")
+        raise InputError(f"{where}: eigenvalues must lie between {SMALLEST:g} and {LARGEST:g}, got {extreme[0]:g}")
     return np.sort(array)
 
 
@@ -52,8 +55,8 @@ def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options
     >>> law("clusters", 9, count=3, spread=0.01)
     """
     draw = LAWS[checks.choice("law", name, LAWS)]
-    size = checks.whole("size", size, at_least=1)
-    kappa = checks.real("kappa", kappa, at_least=1)
+    size = checks.whole("size", size, at_least=1, at_most=MOST)
+    kappa = checks.real("kappa", kappa, at_least=1, at_most=LARGEST)
     allowed = draw.__kwdefaults__ or {}
     for option in options:
         if option not in allowed:
@@ -94,7 +97,7 @@ def _clusters_law(
     size: int, kappa: float, rng: np.random.Generator, *, count: int = 3, spread: float = 0.01
 ) -> np.ndarray:
     """`count` clusters of relative width `spread`, their centres evenly spaced on a log scale"""
-    count = checks.whole("count", count, at_least=1, at_most=size)
+    count = min(checks.whole("count", count, at_least=1), size)
     spread = checks.real("spread", spread, above=0, below=1)
     centres = np.geomspace(1.0, kappa, count)[np.arange(size) * count // size]
     return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
@@ -117,7 +120,7 @@ def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectr
     ``clusters``   each cluster (a gap of more than a factor 5 parts two) is scaled as a whole: the lowest stays, the
                    highest ends at kappa times the smallest eigenvalue, those between keep their place on a log scale.
     """
-    kappa = checks.real("kappa", kappa, at_least=1)
+    kappa = checks.real("kappa", kappa, at_least=1, at_most=LARGEST)
     take = MAPS[checks.choice("map", map, MAPS)]
     blocks = by_block(spectra)
     values, index = np.unique(np.concatenate(blocks), return_inverse=True)
@@ -160,10 +163,9 @@ def _scale_clusters(values: np.ndarray, kappa: float) -> np.ndarray:
     mapped = np.concatenate([cluster * ratio**p for cluster, p in zip(clusters, place, strict=True)])
     mapped[-1] = kappa * values[0]
     if mapped.max() > mapped[-1] or mapped.min() < mapped[0]:
-        widest = max(cluster[-1] / cluster[0] for cluster in clusters)
         raise InputError(
-            f"map clusters cannot reach kappa={kappa:g}: a cluster would leave the range; "
-            f"kappa must be at least the widest cluster's own condition number, {widest:g}"
+            f"map clusters cannot reach kappa={kappa:g}: a cluster would leave the range from {mapped[0]:g} to "
+            f"{mapped[-1]:g}; use a larger kappa, or map affine or geometric"
         )
     return mapped
 

@@ -30,7 +30,7 @@ def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> float
         optimizer = optimizer.resolved(problem, problem.minimizer)
         spectrum = problem.eigenvalues
     else:
-        raise InputError(f"no factor on the loss per step is known for {optimizer.name}")
+        raise InputError(f"no factor on the loss per step is known for {getattr(optimizer, 'name', shown(optimizer))}")
     rates = np.broadcast_to(np.asarray(optimizer.lr, dtype=float), (len(spectrum),))
     factors = [np.abs(1 - lr * values[[0, -1]]).max() for lr, values in zip(rates, spectrum, strict=True)]
     return float(max(factors) ** 2)

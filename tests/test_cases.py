@@ -61,9 +61,9 @@ def test_heterogeneity_leads_from_case_4_to_case_3():
         (lambda: qs.case("3"), "case must be one of 3, 4, got '3'"),
         (lambda: qs.case(True), "case must be one of 3, 4, got True"),
         (lambda: qs.case(3, kappa=2), "cannot reach kappa=2"),
-        (lambda: qs.case(3, kappa=0.5), "kappa must be a finite number at least 1, got 0.5"),
+        (lambda: qs.case(3, kappa=0.5), "kappa must be a finite number at least 1 and at most 1e+60, got 0.5"),
         (lambda: qs.case(3, map="log"), "unknown map 'log'"),
-        (lambda: qs.case(3, block_size=0), "block_size must be a whole number of at least 1, got 0"),
+        (lambda: qs.case(3, block_size=0), "block_size must be a whole number from 1 to 2048, got 0"),
     ],
 )
 def test_bad_input_says_what_was_wrong(call, sentence, says):

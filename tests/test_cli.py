@@ -147,10 +147,10 @@ def test_list_help_and_version(command):
 BAD = [
     ("case=5", "unknown case 5: allowed are 3, 4"),
     ("case=1", "case 1 needs spectra measured from GPT2"),
-    ("case=three", "case must be a number such as 5000 or 1e-6, got 'three'"),
-    ("case=3.5", "case must be a whole number, got '3.5'"),
+    ("case=three", "case must be one of 3, 4, got 'three'"),
+    ("case=3.5", "case must be one of 3, 4, got '3.5'"),
     ("case=3 kapa=10", "unknown key 'kapa': did you mean kappa?"),
-    ("case=3 kappa=0.5", "kappa must be a finite number at least 1, got 0.5"),
+    ("case=3 kappa=0.5", "kappa must be a finite number at least 1 and at most 1e+60, got 0.5"),
     ("case=3 kappa=nan", "kappa must be a number such as 5000 or 1e-6, got 'nan'"),
     ("case=3 kappa=1e999", "kappa must be a finite number, got inf"),
     ("case=3 optimizers=gd,adm", "unknown optimizer 'adm': did you mean adam?"),
@@ -162,7 +162,14 @@ BAD = [
     ("case=3 frozen-adam.beta1=1.5", "frozen-adam.beta1 must be a finite number at least 0 and below 1, got 1.5"),
     ("case=3 optimizers=adam adam.bias_correction=2", "unknown adam.bias_correction '2': allowed are true, false"),
     ("case=3 block-gd.lr=1/2", "one for each of 3 blocks, got 2"),
-    ("case=3 seed=-1", "seed must be a whole number of at least 0, got -1"),
+    ("case=3 seed=-1", "seed must be a whole number from 0 to 9223372036854775807, got -1"),
+    ("case=3 seed=1e300", "seed must be a whole number from 0 to 9223372036854775807, got 1"),
+    ("case=3 block_size=1e9", "block_size must be a whole number from 1 to 2048, got 1000000000"),
+    ("spectrum=linear blocks=1e9", "blocks must be a whole number from 1 to 32768, got 1000000000"),
+    ("spectrum=linear blocks=1e4 block_size=1e4", "blocks times block_size must be at most 32768, got 100000000"),
+    ("spectrum=linear map=affine", "map=affine has no use"),
+    ("case=3 block-gd.lr=1e-4 block_gd.lr=1e-5", "block-gd.lr is given twice"),
+    ("case=3 tol=١", "tol must be a number such as 5000 or 1e-6, got '١'"),
     ("case=3 seed=0..9", "seed must be a number such as 5000 or 1e-6, got '0..9'"),
     ("case=3 steps=0", "steps must be a whole number from 1 to 1000000000000, got 0"),
     ("case=3 steps=1e13", "steps must be a whole number from 1 to"),
@@ -188,7 +195,7 @@ BAD = [
     ("spectrum=nan,1", "unknown law 'nan,1'"),
     ("spectrum=uniform", "unknown law 'uniform'"),
     ("spectrum=1,2 blocks=2", "blocks=2 is for a law"),
-    ("spectrum=linear blocks=0", "blocks must be a whole number of at least 1, got 0"),
+    ("spectrum=linear blocks=0", "blocks must be a whole number from 1 to 32768, got 0"),
 ]  # fmt: skip
 
 
@@ -236,6 +243,38 @@ def test_a_failure_while_writing_leaves_nothing(command, tmp_path, monkeypatch):
     assert written(tmp_path / "there") == []
 
 
+def test_a_folder_in_the_place_of_a_file_leaves_nothing(command, tmp_path):
+    (tmp_path / "there/case-3-steps-10.csv").mkdir(parents=True)
+    code, _, err = command("case=3", "steps=10", "out=there")
+    assert code == 1
+    assert err == "quadsim: A folder stands where a file should go: there/case-3-steps-10.csv\n"
+    assert written(tmp_path) == ["there", "there/case-3-steps-10.csv"]
+
+
+@pytest.mark.parametrize("out", ["a" * 300, "a/" * 3000, "a\0b"], ids=["long", "deep", "nul"])
+def test_a_folder_that_cannot_be_named(command, tmp_path, out):
+    code, _, err = command("case=3", "steps=10", f"out={out}")
+    assert code == 2
+    assert len(err) < 200
+    assert "cannot be written" in err
+    assert written(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "words", ["case=3 tol=0", "case=3 tol=1e-300 optimizers=block-gd", "spectrum=1e-60,1e60 rotation=0"]
+)
+def test_extremes_are_drawn_and_written(command, words):
+    code, out, err = command(*words.split(), "steps=5000", "--json")
+    assert (code, err) == (0, "")
+    assert len(json.loads(out)["files"]) == 5
+
+
+def test_different_problems_have_different_files(command, tmp_path):
+    command("spectrum=1,2/3,4", "optimizers=gd")
+    command("spectrum=1,2,3,4", "optimizers=gd")
+    assert len(list(tmp_path.glob("figures/*.json"))) == 2
+
+
 def test_an_old_result_survives_a_failed_new_one(command, tmp_path, monkeypatch):
     command("case=3", "steps=10")
     before = {path: path.read_bytes() for path in (tmp_path / "figures").iterdir()}
@@ -271,6 +310,16 @@ def test_as_a_module_and_as_a_command(tmp_path):
     assert module("case=9").returncode == 2
     script = Path(sys.executable).with_name("quadsim")
     assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout.startswith("quadsim ")
+
+
+def test_streams_of_all_kinds(tmp_path):
+    """A terminal without Greek, and no output at all."""
+    assert module("--help", PYTHONIOENCODING="ascii").returncode == 0
+    done = module("case=3", "steps=10", f"out={tmp_path}", PYTHONIOENCODING="latin-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    line = f"{sys.executable} -m quadsim case=3 steps=10 out={tmp_path} >&-"
+    closed = subprocess.run(line, shell=True, stderr=subprocess.PIPE)
+    assert (closed.returncode, closed.stderr) == (0, b"")
 
 
 def test_a_read_only_home_is_not_bad_input(tmp_path):

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -66,17 +67,19 @@ def test_a_second_process_loads_what_the_first_compiled(cache, expected):
 
 @pytest.mark.parametrize(
     "env",
-    [
-        {"HOME": "/dev/null"},  # nothing can be made below a file, not even by root
-        {"QUADSIM_CACHE_DIR": "/proc/quadsim"},
-    ],
+    [{"HOME": "/dev/null"}, {"XDG_CACHE_HOME": "/dev/null/cache"}, {"QUADSIM_CACHE_DIR": "/proc/quadsim"}],
     ids=str,
 )
-def test_trap_1_without_a_writable_folder_it_works_uncached(env, expected):
-    assert python(SOLVE, **env) == expected
+def test_trap_1_no_folder_is_chosen_that_cannot_be_written(env, monkeypatch):
+    """Nothing can be made below a file, not even by root."""
+    for name in ("QUADSIM_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert compiler.cache_folder() is None
 
 
-def test_trap_1_a_read_only_install_is_never_written_to(tmp_path, expected):
+def test_trap_1_a_read_only_install_and_home_work_uncached(tmp_path, expected):
     package = shutil.copytree(
         Path(qs.__file__).parent, tmp_path / "quadsim", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -143,11 +146,44 @@ def test_trap_4_torn_files(cache, pattern, damage, expected):
 
 def test_a_kernel_s_text_holds_the_rule():
     text = compiler.source(qs.Adam, 8)
-    assert "def adam_rule(" in text
+    assert "def rule(g, m, v, lr" in text
     assert "WIDTH = 8 " in text
     assert "WIDTH = 1 " in compiler.source(qs.Adam, 1)
     assert compiler.setting_names(qs.Adam) == ("lr", "beta1", "beta2", "eps")
     assert compiler.source(qs.GD, 1) == compiler.source(qs.BlockGD, 1)  # one rule, one kernel
+
+
+@dataclass(frozen=True)
+class Plain(qs.Optimizer):
+    name, label, linear = "plain", "Plain", True
+
+    def update(g, lr):  # a name that the kernel has too
+        return lr * g
+
+    rule = update
+
+
+def twice(g, lr):
+    return 2 * lr * g
+
+
+Twice = type("Plain", (qs.Optimizer,), {"name": "twice", "label": "Twice", "linear": True, "rule": twice})
+
+
+def test_optimizers_of_one_name_run_their_own_rules():
+    """Two classes both called Plain, in tiles and alone; and a rule named like a function of the kernel."""
+    problem = qs.case(3)
+    lanes = qs.solve_lanes(problem, [Plain(lr=1e-5)] * 5 + [Twice(lr=1e-5)] * 5, max_steps=50, tol=0)
+    for k in range(10):
+        expected = qs.solve(problem, qs.GD(lr=1e-5 if k < 5 else 2e-5), max_steps=50, tol=0)
+        assert lanes[k].loss[-1] == pytest.approx(expected.loss[-1], rel=1e-13)
+
+
+def test_a_rule_that_asks_for_what_is_not_there(says):
+    missing = type("Missing", (qs.Optimizer,), {"name": "missing", "label": "", "rule": lambda g, foo: foo * g})
+    says(
+        lambda: qs.solve(qs.case(3), missing(lr=1.0)), "asks for 'foo', which is neither g, state, clock nor a setting"
+    )
 
 
 HEAVY_BALL = """

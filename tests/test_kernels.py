@@ -65,8 +65,8 @@ def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
     numpy that add in another order part as well, and no tolerance would mean anything.
     """
     problem = PROBLEMS[name]
-    # At its best lr frozen Adam flips the sign of a mode at nearly full size, step after step, and the rounding of |g0|,
-    # which differs with the order of summation, adds up: in wide blocks to 3e-12 between two right computations.
+    # At its best lr frozen Adam flips the sign of a mode at nearly full size, step after step, and the rounding of
+    # |g0|, which differs with the order of summation, adds up: in wide blocks to 3e-12 between two right computations.
     rtol = 1e-11 if optimizer == qs.FrozenAdam() and problem.dim > 20 else 1e-12
     w0 = problem.minimizer + start(problem)
     run = qs.solve(problem, optimizer, w0=w0, tol=0, max_steps=STEPS, record=1)

@@ -44,6 +44,13 @@ def test_a_run_of_one_point_draws_an_empty_curve():
     assert len(plots.convergence(table.curves(runs)).axes[0].texts) == 0
 
 
+@pytest.mark.parametrize("optimizer", [qs.BlockGD(), qs.Adam(eps=0.0), qs.GD(lr=3e-4)], ids=repr)
+def test_a_run_to_the_end_of_float64_is_drawn(optimizer, tmp_path):
+    run = qs.solve(qs.case(3), optimizer, tol=0)
+    plots.convergence(table.curves([run]), tol=0).savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
 def test_no_nan_reaches_a_table():
     runs = [qs.solve(qs.case(3), qs.GD(lr=lr), tol=0) for lr in (1e-2, 1e300)]
     curves = table.curves(runs)

@@ -163,11 +163,64 @@ def test_every_run_ends_in_a_status_with_a_finite_record(spectra, seed, optimize
     assert (run.status is qs.Status.CONVERGED) == (run.grad_norm[-1] <= 1e-6 * run.grad_norm[0])
 
 
+def test_tol_1_is_met_by_the_start_itself():
+    """The first norm is the kernel's own: another order of summation would miss equality by a rounding."""
+    for seed in range(40):
+        assert qs.solve(PROBLEM, qs.GD(), seed=seed, tol=1.0).steps_to_tol == 0
+
+
+@pytest.mark.parametrize("size", [1e150, 1e200, 1e308])
+def test_a_start_beyond_float64_has_diverged(size):
+    run = qs.solve(PROBLEM, qs.GD(), w0=np.full(9, size), max_steps=10)
+    assert run.status in (qs.Status.DIVERGED, qs.Status.MAX_STEPS)
+    assert (run.status is qs.Status.DIVERGED) == (size > 1e150)
+    assert np.isfinite(run.loss).all()
+
+
+def test_a_lane_s_underflow_does_not_depend_on_when_its_neighbours_are_looked_at():
+    problem = qs.BlockQuadratic.from_spectra([[1.0], [1e-3]], rotation=0)
+
+    def adam(lr):
+        return qs.Adam(lr=lr, beta1=0, beta2=0, eps=1.0, bias_correction=False)
+
+    alone = qs.solve(problem, adam(0.01), w0=[5e-290, 1.0], tol=1e-3, max_steps=5000)
+    starts = [[5e-290, 1.0], [0, 1.0], [0, 1.0], [0, 1.0]]
+    beside = qs.solve_lanes(problem, [adam(lr) for lr in (0.01, 40, 41, 42.5)], w0=starts, tol=1e-3, max_steps=5000)[0]
+    assert (alone.status, alone.last_step) == (beside.status, beside.last_step)
+    assert_array_equal(alone.w, beside.w)
+    assert alone.status is qs.Status.UNDERFLOW
+
+
+def test_ctrl_c_reaches_every_thread():
+    """Raised where Ctrl-C is: while the pool works. The call must end within a few slices, not after 10¹¹ steps."""
+    calls = []
+
+    def interrupt(step):
+        calls.append(step)
+        raise KeyboardInterrupt
+
+    lanes = [qs.GD(lr=1e-9 * k) for k in range(1, 65)]
+    with pytest.raises(KeyboardInterrupt):
+        qs.solve_lanes(PROBLEM, lanes, tol=0, max_steps=10**11, threads=2, progress=interrupt)
+    assert len(calls) <= 8  # one for each tile at most
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (lambda: qs.solve(PROBLEM, qs.GD(), w0=[1, 2]), "w0 must have shape (9,), got shape (2,)"),
         (lambda: qs.solve(PROBLEM, qs.GD(), w0=np.full(9, np.nan)), "w0 must be finite, got nan"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=np.ones(9) * 1j), "w0 must be 9 numbers, got"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=["1"] * 9), "w0 must be 9 numbers, got"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=[None] * 9), "w0 must be 9 numbers, got"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=[10**400] * 9), "w0 must be 9 numbers, got"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), w0=np.ma.array(np.ones(9), mask=[1, *[0] * 8])), "w0 must be 9 numbers"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), progress=5), "progress must be a function"),
+        (lambda: qs.solve_lanes(PROBLEM, None), "optimizers must be a list"),
+        (lambda: qs.solve_lanes(PROBLEM, qs.GD), "optimizers must be a list"),
+        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()], seeds=5), "seeds must be a list"),
+        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()], w0=5), "w0 must be a list"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), record=np.array([1, 2])), "record must be a whole number"),
         (lambda: qs.solve(PROBLEM, qs.GD(), tol=-1), "tol must be a finite number at least 0, got -1"),
         (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=-1), "max_steps must be a whole number from 0 to"),
         (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=1.5), "max_steps must be a whole number"),
@@ -175,7 +228,10 @@ def test_every_run_ends_in_a_status_with_a_finite_record(spectra, seed, optimize
         (lambda: qs.solve(PROBLEM, qs.GD(), record="all"), "record must be 'log' or a whole number"),
         (lambda: qs.solve(PROBLEM, "gd"), "optimizer must be one such as GD() or Adam(), got 'gd'"),
         (lambda: qs.solve(3, qs.GD()), "problem must be a BlockQuadratic, got 3"),
-        (lambda: qs.solve(PROBLEM, qs.GD(), seed=-3), "seed must be a whole number of at least 0, got -3"),
+        (
+            lambda: qs.solve(PROBLEM, qs.GD(), seed=-3),
+            "seed must be a whole number from 0 to 9223372036854775807, got -3",
+        ),
         (lambda: qs.solve_lanes(PROBLEM, []), "0 optimizers and 1 starts make no lanes"),
         (lambda: qs.solve_lanes(PROBLEM, [qs.GD()] * 3, seeds=[1, 2]), "3 optimizers and 2 starts make no lanes"),
         (lambda: qs.solve_lanes(PROBLEM, [qs.GD()], seeds=[1], w0=[np.ones(9)]), "give w0 or seeds, not both"),
