@@ -3,8 +3,9 @@
     python experiments/speed.py
 
 The numpy loops are what one writes in a notebook: dense H for nine dimensions, stacked blocks for larger ones (each the
-quicker of the two there), with the gradient norm kept at every step. Everything runs on one thread. Each
-figure is the best of several rounds, taken in turns, so that a busy machine disturbs both sides alike.
+quicker of the two there), with the gradient norm kept at every step. Numpy runs on one thread, and quadsim too unless
+the row says otherwise. Each figure is the best of several rounds, taken in turns, so that a busy machine disturbs
+both sides alike.
 """
 
 import os
@@ -53,10 +54,10 @@ def microseconds(run, steps):
     return 1e6 * (time.perf_counter() - began) / steps
 
 
-def compare(problem, optimizer, loop, lanes, steps):
+def compare(problem, optimizer, loop, lanes, steps, threads=1):
     """Microseconds per step and run: (quadsim, numpy)."""
     loop_steps = max(steps // 50, 200)
-    how = {"tol": 0, "max_steps": steps, "threads": 1}
+    how = {"tol": 0, "max_steps": steps, "threads": threads}
     ours, theirs = [], []
     for _ in range(ROUNDS):
         ours.append(microseconds(lambda: qs.solve_lanes(problem, [optimizer] * lanes, **how), steps) / lanes)
@@ -74,7 +75,9 @@ def main():
         ("Case 3 (3 blocks of 3), one run, Adam", case_3, adam, numpy_adam, 1, 100_000),
         ("Case 3 (3 blocks of 3), 64 lanes, Adam", case_3, adam, numpy_adam, 64, 20_000),
         ("4 blocks of 30, 64 lanes, GD", four_of_30, gd, numpy_gd, 64, 40_000),
+        ("4 blocks of 30, 64 lanes, GD, all cores", four_of_30, gd, numpy_gd, 64, 40_000, None),
         ("4 blocks of 30, 64 lanes, Adam", four_of_30, adam, numpy_adam, 64, 20_000),
+        ("4 blocks of 30, 64 lanes, Adam, all cores", four_of_30, adam, numpy_adam, 64, 20_000, None),
     ]
     print("| microseconds per step and run | quadsim | numpy loop | ratio |\n|---|---|---|---|")
     for title, *setting in rows:

@@ -121,8 +121,8 @@ def test_slices_leave_no_trace(monkeypatch):
     """However a long run is cut up for progress, its numbers are the same."""
     problem, seen = qs.case(4), []
     whole = qs.solve(problem, qs.Adam(), tol=0, max_steps=3000)
-    monkeypatch.setattr("quadsim.solver.SLICE_SECONDS", 1e-9)
-    monkeypatch.setattr("quadsim.solver.FIRST_SLICE", 1)
+    monkeypatch.setattr("quadsim.tiles.SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr("quadsim.tiles.FIRST_SLICE", 1)
     sliced = qs.solve(problem, qs.Adam(), tol=0, max_steps=3000, progress=seen.append)
     assert len(seen) > 100
     assert seen[-1] == 3000

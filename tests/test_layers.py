@@ -12,7 +12,7 @@ import quadsim
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
     "checks", "streams", "spectra", "problem", "cases", "optimizers", "kernels", "compiler", "trajectory", "table",
-    "solver", "theory", "plots", "results", "grammar", "cli", "__main__",
+    "tiles", "solver", "theory", "plots", "results", "grammar", "cli", "__main__",
 ]  # fmt: skip
 
 
