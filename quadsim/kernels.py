@@ -102,8 +102,12 @@ def _data(context, builder, signature, args, which):
     return [context.make_array(signature.args[q])(context, builder, args[q]).data for q in which]
 
 
-def rows_of_lanes(rows, width):
-    """g[i:i+rows, :] = h[i:i+rows, :] @ e for one block: a vector holds the lanes of one coordinate."""
+def rows_times(vectors, width, holds):
+    """g = H e in some rows of a block, from row i on, as many `vectors` at once.
+
+    A vector holds the `width` "lanes" of one row; or, where there is one lane only, `width` "rows" of it, for which the
+    symmetric block is read down its columns.
+    """
 
     @intrinsic
     def product(typingctx, h, e, g, base, low, i, n):
@@ -111,39 +115,26 @@ def rows_of_lanes(rows, width):
             h, e, g = _data(context, builder, signature, args, range(3))
             base, low, i, n = args[3:]
             integer = n.type
-            starts = [builder.add(base, builder.mul(builder.add(i, integer(r)), n)) for r in range(rows)]
-            sums = _zeros(builder, rows, width)
-            with cgutils.for_range(builder, n, intp=integer) as loop:
-                lanes = _load(builder, e, builder.mul(builder.add(low, loop.index), integer(width)), width)
-                for start, total in zip(starts, sums, strict=True):
-                    _fma(builder, _splat(builder, h, builder.add(start, loop.index), width), lanes, total)
-            for r, total in enumerate(sums):
-                row = builder.add(low, builder.add(i, integer(r)))
-                _store(builder, builder.load(total), g, builder.mul(row, integer(width)))
-            return context.get_dummy_value()
-
-        return types.void(h, e, g, int64, int64, int64, int64), codegen
-
-    return product
-
-
-def rows_of_one(vectors, width):
-    """The same for one lane: a vector holds `width` rows, read down the columns of the symmetric block."""
-
-    @intrinsic
-    def product(typingctx, h, e, g, base, low, i, n):
-        def codegen(context, builder, signature, args):
-            h, e, g = _data(context, builder, signature, args, range(3))
-            base, low, i, n = args[3:]
-            integer = n.type
+            rows = [builder.add(i, integer(v if holds == "lanes" else v * width)) for v in range(vectors)]
             sums = _zeros(builder, vectors, width)
             with cgutils.for_range(builder, n, intp=integer) as loop:
-                lane = _splat(builder, e, builder.add(low, loop.index), width)
-                column = builder.add(base, builder.add(builder.mul(loop.index, n), i))
-                for r, total in enumerate(sums):
-                    _fma(builder, _load(builder, h, builder.add(column, integer(r * width)), width), lane, total)
-            for r, total in enumerate(sums):
-                _store(builder, builder.load(total), g, builder.add(builder.add(low, i), integer(r * width)))
+                here = builder.add(low, loop.index)
+                if holds == "lanes":
+                    errors = _load(builder, e, builder.mul(here, integer(width)), width)
+                else:
+                    errors = _splat(builder, e, here, width)
+                for row, total in zip(rows, sums, strict=True):
+                    if holds == "lanes":
+                        entry = builder.add(base, builder.add(builder.mul(row, n), loop.index))
+                        entries = _splat(builder, h, entry, width)
+                    else:
+                        entry = builder.add(base, builder.add(builder.mul(loop.index, n), row))
+                        entries = _load(builder, h, entry, width)
+                    _fma(builder, entries, errors, total)
+            for row, total in zip(rows, sums, strict=True):
+                there = builder.add(low, row)
+                at = builder.mul(there, integer(width)) if holds == "lanes" else there
+                _store(builder, builder.load(total), g, at)
             return context.get_dummy_value()
 
         return types.void(h, e, g, int64, int64, int64, int64), codegen
@@ -185,10 +176,11 @@ def lane_sums(width):
 # Six rows of lanes (or 24 of one lane) in flight hide the latency of the multiply-add and fill the registers.
 if WIDTH == 1:
     MANY, SOME, FEW = 24, 8, 3
-    many, some, few, one = rows_of_one(3, 8), rows_of_one(1, 8), rows_of_lanes(3, 1), rows_of_lanes(1, 1)
+    many, some = rows_times(3, 8, "rows"), rows_times(1, 8, "rows")
+    few, one = rows_times(3, 1, "lanes"), rows_times(1, 1, "lanes")
 else:
     MANY, SOME, FEW = 6, 3, 2
-    many, some, few, one = (rows_of_lanes(rows, WIDTH) for rows in (MANY, SOME, FEW, 1))
+    many, some, few, one = (rows_times(rows, WIDTH, "lanes") for rows in (MANY, SOME, FEW, 1))
 sums = lane_sums(WIDTH)
 
 
@@ -255,6 +247,19 @@ def block_vanished(e, k, sizes, watched):
             return True
         low += sizes[block]
     return False
+
+
+@njit(**FLAGS)
+def ending(e, k, sizes, watched, t, end, finite, reached):
+    """How lane k ends at step t, or that it runs on. Its own numbers decide, not which lane made us look."""
+    if not finite:
+        return DIVERGED
+    if reached:
+        return CONVERGED
+    due = t == end or t % WATCH == 0
+    if vanished(e, k, 0, e.size // WIDTH) or (due and block_vanished(e, k, sizes, watched)):
+        return UNDERFLOW
+    return MAX_STEPS if t == end else RUNNING
 
 
 @njit(**FLAGS)
@@ -326,17 +331,11 @@ def advance(
             for k in range(WIDTH):
                 if status[k] != RUNNING:
                     continue
-                # Only what is this lane's own decides, not which lane made us look.
-                size, due = norm(gg[k], g, k), t == end or t % WATCH == 0
-                if not (eg[k] <= explode[k] and gg[k] < np.inf):
-                    status[k] = DIVERGED
-                elif size <= tol * first_norm[k]:
-                    status[k] = CONVERGED
-                elif vanished(e, k, 0, e.size // WIDTH) or (due and block_vanished(e, k, sizes, watched)):
-                    status[k] = UNDERFLOW
-                elif t == end:
-                    status[k] = MAX_STEPS
-                else:
+                size = norm(gg[k], g, k)
+                status[k] = ending(
+                    e, k, sizes, watched, t, end, eg[k] <= explode[k] and gg[k] < np.inf, size <= tol * first_norm[k]
+                )
+                if status[k] == RUNNING:
                     continue
                 stopped[k] = t
                 final_loss_norm[0, k] = 0.5 * eg[k]

@@ -10,7 +10,7 @@ settings.load_profile("quadsim")
 
 
 @pytest.fixture
-def says():
+def check_refused():
     """Check that a call is refused as bad input, in one line that holds the sentence."""
 
     def check(call, sentence):

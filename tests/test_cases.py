@@ -66,5 +66,5 @@ def test_heterogeneity_leads_from_case_4_to_case_3():
         (lambda: qs.case(3, block_size=0), "block_size must be a whole number from 1 to 2048, got 0"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(call, sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(call, sentence)

@@ -179,9 +179,9 @@ def test_optimizers_of_one_name_run_their_own_rules():
         assert lanes[k].loss[-1] == pytest.approx(expected.loss[-1], rel=1e-13)
 
 
-def test_a_rule_that_asks_for_what_is_not_there(says):
+def test_a_rule_that_asks_for_what_is_not_there(check_refused):
     missing = type("Missing", (qs.Optimizer,), {"name": "missing", "label": "", "rule": lambda g, foo: foo * g})
-    says(
+    check_refused(
         lambda: qs.solve(qs.case(3), missing(lr=1.0)), "asks for 'foo', which is neither g, state, clock nor a setting"
     )
 

@@ -83,5 +83,5 @@ def test_every_optimizer_is_found_by_its_name():
         (lambda: optimizers.by_name("adam", beta=0.9), "unknown setting of adam 'beta': did you mean beta"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(call, sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(call, sentence)

@@ -183,8 +183,8 @@ def test_from_blocks_finds_the_eigenvalues():
         (lambda b: b.from_spectra([[1, 2]]).grad("ab"), "w must be 2 numbers, got 'ab'"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(lambda: call(qs.BlockQuadratic), sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(lambda: call(qs.BlockQuadratic), sentence)
 
 
 def test_a_value_of_the_wrong_kind_is_a_type_error_too():

@@ -239,5 +239,5 @@ def test_ctrl_c_reaches_every_thread():
         (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(call, sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(call, sentence)

@@ -146,5 +146,5 @@ def test_between_0_and_1_every_pair_trades_places_once_at_most():
         (lambda: spectra.by_block([[1e200]]), "must lie between 1e-60 and 1e+60, got 1e+200"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(call, sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(call, sentence)

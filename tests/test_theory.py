@@ -48,5 +48,5 @@ def test_rates_written_out():
         (lambda: qs.theory.r(PROBLEM, [1.0]), "w must have shape (6,), got shape (1,)"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, says):
-    says(call, sentence)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(call, sentence)
