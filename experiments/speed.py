@@ -82,7 +82,7 @@ def main():
     print("| microseconds per step and run | quadsim | numpy loop | ratio |\n|---|---|---|---|")
     for title, *setting in rows:
         ours, theirs = compare(*setting)
-        print(f"| {title} | {ours:.3f} | {theirs:.1f} | {theirs / ours:.0f}× |", flush=True)
+        print(f"| {title} | {ours:.3f} | {theirs:.1f} | {theirs / ours:.1f}× |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -68,10 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return 2
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was written")
+        _complain("interrupted")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        _complain("there is not enough memory for a problem of this size")
         return 1
     except OSError as error:
         _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
@@ -140,6 +144,8 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
     from quadsim import cases, spectra
     from quadsim.problem import BlockQuadratic
 
+    if "map" in keys and "kappa" not in keys:
+        raise InputError(f"map={keys['map']} has no use without kappa=")
     kappa = grammar.real("kappa", keys["kappa"]) if "kappa" in keys else None
     rotation = grammar.real("rotation", keys.get("rotation", "1"))
     basis = keys.get("basis", "blocks")
@@ -162,7 +168,7 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
             basis=basis,
         )
     text, map = keys["spectrum"], checks.choice("map", keys.get("map", "affine"), spectra.MAPS)
-    if text[0].isalpha():
+    if re.fullmatch("[a-z-]+", text.lower()) and text.lower() not in ("nan", "inf", "infinity"):
         if "map" in keys:
             raise InputError(f"map={map} has no use: a law spans 1 to kappa by itself")
         most = spectra.MOST
@@ -177,10 +183,11 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
             if key in keys:
                 raise InputError(f"{key}={keys[key]} is for a law: spectrum={text} says the blocks itself")
         parts = spectra.by_block(grammar.blocks_of_numbers("spectrum", text))
+        if heterogeneity is not None:
+            pack, sizes = [value for part in parts for value in part], [part.size for part in parts]
+            parts = spectra.deal(pack, sizes, heterogeneity)
         if kappa is not None:
             parts = spectra.rescale(parts, kappa, map)
-        if heterogeneity is not None:
-            parts = spectra.deal([value for part in parts for value in part], len(parts), heterogeneity)
     return BlockQuadratic.from_spectra(parts, seed=seed, rotation=rotation, basis=basis, name="own spectrum")
 
 
@@ -279,7 +286,8 @@ def _write(
 
     tol = runs[0].tol
     told = ", ".join(f"{run.optimizer.label} {_outcome(run)}".replace(" ", "\u00a0") for run in runs)
-    title = f"{problem.name.capitalize()}, κ = {problem.kappa:.6g}. Steps: {told}"
+    kappa = "" if "kappa" in problem.name else f", κ = {problem.kappa:.6g}"
+    title = f"{problem.name.capitalize()}{kappa}. Steps: {told}"
     said = {key: text for key, text in keys.items() if key != "out"}
     command = "python -m quadsim " + shlex.join(f"{key}={text}" for key, text in said.items())
     figure = plots.convergence(table.curves(runs), title=title, caption=command, tol=tol)
@@ -291,13 +299,12 @@ def _write(
 def _outcome(run: Trajectory) -> str:
     if run.steps_to_tol is not None:
         return f"{run.steps_to_tol:,}"
-    return f"> {run.last_step:,}" if run.last_step == run.max_steps else str(run.status)
+    return f"> {run.last_step:,}" if run.status == "max-steps" else str(run.status)
 
 
 def _stem(said: dict[str, str]) -> str:
     """The files' name: what was asked for, in order; shortened to a fingerprint where it is too long for a name."""
     import hashlib
-    import re
 
     text = "-".join(f"{key}-{value}" for key, value in said.items())
     name = text.lower().replace(",", "_").replace("/", "~")
@@ -363,7 +370,8 @@ def show_list(words: Words) -> None:
         print(kind)
         for entry in there[kind]:
             first, second, *rest = entry.items()
-            settings = "  ".join(f"{key}={'best' if value is None else value}" for key, value in rest)
+            options = rest if kind == "optimizers" else []
+            settings = "  ".join(f"{key}={'best' if value is None else value}" for key, value in options)
             print(f"  {first[1]!s:<18}{second[1]}{'   ' + settings if settings else ''}")
 
 

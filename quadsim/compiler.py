@@ -29,19 +29,23 @@ _lock = threading.Lock()  # numba compiles one kernel at a time
 
 
 def kernel(optimizer: type[Optimizer], width: int) -> Any:
-    """The compiled kernel for an optimizer's rule, `width` lanes side by side: a module with `measure`, `advance`."""
+    """The compiled kernel for an optimizer's rule, `width` lanes side by side: a module with `begin`, `advance`."""
     with _lock:
         return _kernel(source(optimizer, width))  # type: ignore[arg-type]
 
 
 @functools.cache
 def _kernel(text: str) -> ModuleType:
+    from numba.core.errors import NumbaError
+
     fingerprint = _fingerprint(text)
     folder = cache_folder()
     if folder is not None:
         for _ in range(2):
             try:
                 return _load_kept(text, folder / fingerprint, fingerprint)
+            except NumbaError:  # the rule's own fault
+                raise
             except Exception:
                 # A torn cache file (a kill or a full disk while it was written) fails in any way it likes: begin anew.
                 shutil.rmtree(folder / fingerprint, ignore_errors=True)
@@ -54,8 +58,15 @@ def source(optimizer: type[Optimizer], width: int) -> str:
     template = Path(__file__).with_name("kernels.py").read_text(encoding="utf-8")
     head, rest = template.split("# <rule>\n")
     _, tail = rest.split("# </rule>\n")
-    head = head.replace(f"WIDTH = {WIDTH}", f"WIDTH = {width}")
+    head = _exchanged(head, f"WIDTH = {WIDTH} ", f"WIDTH = {width} ")
     return head + _rule_text(optimizer, width) + tail
+
+
+def _exchanged(text: str, old: str, new: str) -> str:
+    """The text with the one place changed where `old` stands; anything else would be another kernel than asked for."""
+    if text.count(old) != 1:
+        raise RuntimeError(f"kernels.py must say {old!r} once, and says it {text.count(old)} times")
+    return text.replace(old, new)
 
 
 def _rule_text(optimizer: type[Optimizer], width: int) -> str:
@@ -130,6 +141,12 @@ def setting_names(optimizer: type[Optimizer]) -> tuple[str, ...]:
 
 def _text(function: Any, name: str) -> str:
     """The function's text, under a name that nothing else in the kernel has."""
+    used = inspect.getclosurevars(function)
+    for other in (*used.globals, *used.nonlocals):
+        if other not in ("np", "math"):  # the kernel may have the same name for something else
+            raise InputError(f"{function.__name__} uses {other!r}, which a rule cannot see: make it a setting")
+    if function.__name__ == "<lambda>":
+        raise InputError("a rule must be a function of its own, not a lambda")
     try:
         return textwrap.dedent(inspect.getsource(function)).replace(f"def {function.__name__}(", f"def {name}(", 1)
     except OSError:
@@ -161,7 +178,7 @@ def _load_kept(text: str, folder: Path, fingerprint: str) -> ModuleType:
     """The kernel from its own file, with numba's cache beside it."""
     folder.mkdir(exist_ok=True)
     path = folder / "kernel.py"
-    kept = text.replace("CACHE = False", "CACHE = True")
+    kept = _exchanged(text, "CACHE = False", "CACHE = True")
     if not path.exists() or path.read_text(encoding="utf-8") != kept:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as file:
             file.write(kept)

@@ -24,9 +24,10 @@ CACHE = False  # whether numba keeps the machine code beside this file
 FLAGS = {"nogil": True, "error_model": "numpy"}  # numpy: 1/0 is inf, not an exception
 
 RUNNING, CONVERGED, MAX_STEPS, DIVERGED, UNDERFLOW = range(5)
+ZERO, VANISHING, NORMAL = range(3)
 TINY_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
 TINY = 1e-290  # below this a coordinate is about to leave float64's range
-WATCH = 64  # steps between two looks for blocks that have vanished
+WATCH = 16  # steps between two looks for units that vanish; to leave float64's range below TINY takes some more
 
 
 @intrinsic
@@ -231,40 +232,58 @@ def begin(h, sizes, e, g, sums):
 
 
 @njit(**FLAGS)
-def vanished(e, k, low, high):
-    """Whether every coordinate low..high of lane k is below TINY."""
-    for i in range(low, high):
-        if not abs(e[i * WIDTH + k]) < TINY:
+def vanished(e, g, k):
+    """Whether every coordinate of lane k has left float64's range, or its gradient has."""
+    for i in range(k, e.size, WIDTH):
+        if abs(e[i]) >= TINY and abs(g[i]) >= TINY:
             return False
     return True
 
 
 @njit(**FLAGS)
-def block_vanished(e, k, sizes, watched):
-    low = 0
-    for block in range(sizes.size):
-        if watched[block, k] and vanished(e, k, low, low + sizes[block]):
+def unit_vanished(e, g, k, units, watched, largest):
+    """Whether a watched unit of lane k has: coordinates that are coupled with each other, and with no others.
+
+    A unit that stands at zero exactly has landed there: on its way out of range it would have been seen.
+    """
+    for unit in range(largest.size):
+        largest[unit] = ZERO
+    for i in range(units.size):
+        at = i * WIDTH + k
+        if abs(e[at]) >= TINY and abs(g[at]) >= TINY:
+            largest[units[i]] = NORMAL
+        elif e[at] != 0.0 and largest[units[i]] == ZERO:
+            largest[units[i]] = VANISHING
+    for unit in range(largest.size):
+        if watched[unit, k] and largest[unit] == VANISHING:
             return True
-        low += sizes[block]
     return False
 
 
 @njit(**FLAGS)
-def ending(e, k, sizes, watched, t, end, finite, reached):
+def at_zero(e, k):
+    for i in range(k, e.size, WIDTH):
+        if e[i] != 0.0:
+            return False
+    return True
+
+
+@njit(**FLAGS)
+def ending(e, g, k, units, watched, largest, t, end, finite, size, target):
     """How lane k ends at step t, or that it runs on. Its own numbers decide, not which lane made us look."""
     if not finite:
         return DIVERGED
-    if reached:
+    if size <= target and (size > 0 or at_zero(e, k)):  # else the gradient has underflowed, not the error
         return CONVERGED
     due = t == end or t % WATCH == 0
-    if vanished(e, k, 0, e.size // WIDTH) or (due and block_vanished(e, k, sizes, watched)):
+    if vanished(e, g, k) or (due and unit_vanished(e, g, k, units, watched, largest)):
         return UNDERFLOW
     return MAX_STEPS if t == end else RUNNING
 
 
 @njit(**FLAGS)
 def retire(e, state, final, k):
-    """Keep where lane k ended, and let it idle at zero from here on: denormals would be slow."""
+    """Keep where lane k ended, and let it idle at zero (or NaN) from here on: denormals would be slow."""
     for i in range(k, e.size, WIDTH):
         final[i] = e[i]
         e[i] = 0.0
@@ -274,28 +293,35 @@ def retire(e, state, final, k):
 
 ADVANCE = (
     "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1], float64[:,::1],"
-    " int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], boolean[:,::1], int64[::1], int64[::1],"
-    " float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
+    " int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], int64[::1], boolean[:,::1], int64[::1],"
+    " int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[::1], float64[:,::1],"
+    " float64[:,::1])"
 )
 
 
 @njit(ADVANCE, cache=CACHE, **FLAGS)
 def advance(
+    # the problem
     h,  # the blocks, row after row, one after the other
     sizes,  # (blocks,)
+    # where the lanes stand
     e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
     g,  # (d * lanes,) scratch: the gradient at e
     state,  # (names, d * lanes) what the rule remembers of each coordinate
     settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane (names, 1, d)
     clock,  # (names, ROW) what the rule needs once a step, repeated; for one lane (names, 1)
     groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    # how far, and until when
     t,  # the step that e stands at
     until,  # the step to return at
     end,  # the last step of all
     tol,
     first_norm,  # (lanes,) gradient norm at step 0
     limit,  # (lanes,) a loss above it has exploded
-    watched,  # (blocks, lanes) blocks that must not vanish
+    units,  # (d,) the unit that a coordinate belongs to
+    watched,  # (units, lanes) units that must not vanish
+    largest,  # (units,) scratch
+    # the record
     marks,  # steps to record at, increasing, the last one beyond reach
     cursor,  # (1,) index of the next mark
     loss_at,  # (marks, lanes)
@@ -314,8 +340,8 @@ def advance(
         stop[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), TINY_SQUARE)
         explode[k] = 2 * limit[k]
         running += status[k] == RUNNING
-        for block in range(sizes.size):
-            watching |= watched[block, k]
+        for unit in range(largest.size):
+            watching |= watched[unit, k]
     while running:
         measure(h, sizes, e, g, eg, gg)
         look = t == end or (watching and t % WATCH == 0)
@@ -332,9 +358,8 @@ def advance(
                 if status[k] != RUNNING:
                     continue
                 size = norm(gg[k], g, k)
-                status[k] = ending(
-                    e, k, sizes, watched, t, end, eg[k] <= explode[k] and gg[k] < np.inf, size <= tol * first_norm[k]
-                )
+                finite, target = eg[k] <= explode[k] and gg[k] < np.inf, tol * first_norm[k]
+                status[k] = ending(e, g, k, units, watched, largest, t, end, finite, size, target)
                 if status[k] == RUNNING:
                     continue
                 stopped[k] = t

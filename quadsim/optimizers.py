@@ -115,9 +115,9 @@ class BlockGD(Optimizer):
         return tuple(float(2 / (values[0] + values[-1])) for values in problem.eigenvalues)
 
 
-def frozen_adam_rule(g: float, m: float, size: float, lr: float, beta1: float) -> tuple[float, ...]:
+def frozen_adam_rule(g: float, m: float, root_v: float, lr: float, beta1: float) -> tuple[float, ...]:
     m = beta1 * m + (1 - beta1) * g
-    return lr * m / size, m, size
+    return lr * m / root_v, m, root_v
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class FrozenAdam(Optimizer):
     label = "Adam (β2 = 1)"
     linear = True
     rule = frozen_adam_rule
-    state = ("m", "size")
+    state = ("m", "root_v")
 
     beta1: float = 0.0
 
@@ -166,7 +166,9 @@ def adam_rule(g, m, v, lr, beta1, beta2, eps, unbias1, unbias2):  # type: ignore
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * (g * g)
     # eps is outside the root and not rescaled, as in Kingma & Ba's Algorithm 1
-    return lr * (m * unbias1) / (np.sqrt(v) * unbias2 + eps), m, v
+    root = np.sqrt(v) * unbias2 + eps
+    # without eps, a coordinate that has not seen a gradient yet stays where it is
+    return lr * (m * unbias1) / root if root > 0 else 0.0, m, v
 
 
 def adam_tick(weight1, weight2, beta1, beta2):  # type: ignore[no-untyped-def]
@@ -181,7 +183,8 @@ class Adam(Optimizer):
     """Adam of Kingma & Ba: moving averages m of g and v of g², w ← w − lr·m̂/(√v̂ + ε).
 
     ``bias_correction`` divides the moments by the weight they have gathered. ``init`` starts them at "zero", or at
-    the first "gradient" (m = g₀, v = g₀²): they then carry full weight from the start, and nothing is left to correct.
+    the first "gradient" (m = g₀, v = g₀²): they then carry full weight from the start, nothing is left to correct, and
+    ``bias_correction`` is False.
     """
 
     name = "adam"
@@ -205,8 +208,9 @@ class Adam(Optimizer):
             value = checks.real(f"{self.name}.{beta}", getattr(self, beta), at_least=0, at_most=1)
             object.__setattr__(self, beta, value)
         object.__setattr__(self, "eps", checks.real(f"{self.name}.eps", self.eps, at_least=0))
-        checks.flag(f"{self.name}.bias_correction", self.bias_correction)
+        correct = checks.flag(f"{self.name}.bias_correction", self.bias_correction)
         checks.choice(f"{self.name}.init", self.init, ("zero", "gradient"))
+        object.__setattr__(self, "bias_correction", correct and self.init == "zero")
         for beta in ("beta1", "beta2"):
             if getattr(self, beta) == 1 and self.init == "zero":
                 raise InputError(
@@ -218,7 +222,7 @@ class Adam(Optimizer):
         return (g.copy(), g * g) if self.init == "gradient" else (np.zeros_like(g), np.zeros_like(g))
 
     def first_clock(self) -> tuple[float, ...]:
-        weight = 0.0 if self.bias_correction and self.init == "zero" else 1.0
+        weight = 0.0 if self.bias_correction else 1.0
         return weight, weight, math.nan, math.nan  # the last two are set by the first tick
 
 

@@ -32,7 +32,7 @@ STYLE: dict[Any, Any] = {
 
 
 def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol: float | None = None) -> Figure:
-    """Gradient norm against steps on log axes, one curve for each optimizer, from `table.curves`."""
+    """Gradient norm against steps on log axes from `table.curves`: a curve for each lane, a label for each optimizer."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -41,9 +41,9 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
         # Fixed margins: a computed layout would take longer than the rest of the command.
         axes = figure.add_axes((0.115, 0.175, 0.865, 0.705))
         axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="gradient norm / its first value")
-        ends = []
-        for order, ((name, label), curve) in enumerate(curves.groupby(["optimizer", "label"], sort=False)):
-            colour = COLOURS.get(str(name), OTHERS[order % len(OTHERS)])
+        ends: dict[str, tuple[float, float, str, str]] = {}
+        for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
+            colour = COLOURS.get(str(name), OTHERS[len(ends) % len(OTHERS)])
             curve = curve[(curve["step"] > 0) & (curve["relative"] > LOWEST)]  # a log axis has no zero
             inside = curve[curve["relative"] <= HIGHEST]  # a run that explodes would flatten all the others
             if inside.empty:
@@ -51,7 +51,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             axes.plot(inside["step"], inside["relative"], color=colour)
             last, leaves = inside.iloc[-1], len(inside) < len(curve)
             axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
-            ends.append((float(last["step"]), float(last["relative"]), str(label), colour))
+            ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
         axes.set_title(textwrap.fill(title, 72, break_on_hyphens=False), loc="left")
         if tol and tol > LOWEST:
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
@@ -59,7 +59,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
                 f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), xytext=(3, 3),
                 textcoords="offset points", fontsize=7.5, color="#666666",
             )  # fmt: skip
-        _label_ends(axes, ends)
+        _label_ends(axes, list(ends.values()))
         _power_ticks(axes)
         lines = textwrap.wrap(caption, 105, break_long_words=True, max_lines=2, placeholder=" …")
         figure.text(0.012, 0.012, "\n".join(lines), fontsize=6.5, color="#555555")

@@ -177,6 +177,26 @@ class BlockQuadratic:
         roots = self.split(np.sqrt(diagonal))
         return tuple(np.linalg.eigvalsh(b / np.outer(r, r)) for b, r in zip(self.blocks, roots, strict=True))
 
+    def units(self) -> np.ndarray:
+        """The unit that each coordinate belongs to: coordinates coupled with each other, and with no others.
+
+        A dense block is one unit; a diagonal one has as many as coordinates.
+        """
+        found = np.full(self.dim, -1, dtype=np.int64)
+        low, count = 0, 0
+        for block in self.blocks:
+            coupled = block != 0
+            here = found[low : low + len(block)]
+            while (here < 0).any():
+                reach = np.zeros(len(block), dtype=bool)
+                reach[np.argmax(here < 0)] = True
+                while (wider := coupled[reach].any(axis=0) | reach).sum() > reach.sum():
+                    reach = wider
+                here[reach] = count
+                count += 1
+            low += len(block)
+        return found
+
     def start(self, seed: int) -> np.ndarray:
         """The standard Gaussian starting point of `seed`."""
         return stream(seed, "start").standard_normal(self.dim)
@@ -206,7 +226,7 @@ def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_conditioning(eigenvalues: np.ndarray, where: str) -> None:
     """A dense block holds its small eigenvalues only down to rounding of the largest one."""
-    limit = 1 / (eigenvalues.size * np.finfo(float).eps)
+    limit = 1e-3 / (eigenvalues.size * np.finfo(float).eps)  # the smallest eigenvalue is then right to a thousandth
     kappa = eigenvalues[-1] / eigenvalues[0]
     if kappa > limit:
         raise InputError(

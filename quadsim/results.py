@@ -1,4 +1,7 @@
-"""A result on disk: the figure, the tables and the settings that made them. All of it is written, or nothing is."""
+"""A result on disk: the figure, the tables and the settings that made them.
+
+All files are complete before the first one takes its place, and what fails before that leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,7 @@ def write(
 
     Every file is made beside its place first and moved there when all of them are complete.
     """
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     finished: list[tuple[Path, Path]] = []
     try:
@@ -65,6 +69,8 @@ def write(
     finally:
         for draft, _ in finished:
             draft.unlink(missing_ok=True)
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
     return [path for _, path in finished]
 
 

@@ -55,7 +55,7 @@ def solve(
     record : "log" or int
         Which steps to keep: log-spaced (every one at first), or every k-th.
     progress : callable, optional
-        Told the step reached, about ten times a second.
+        Told the step reached, about ten times a second; with several tiles of lanes, each tells its own.
     """
     starts = None if w0 is None else [w0]
     seeds = None if w0 is not None else [seed]

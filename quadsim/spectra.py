@@ -18,6 +18,7 @@ from quadsim.streams import stream
 Spectra = tuple[np.ndarray, ...]
 SMALLEST, LARGEST = 1e-60, 1e60  # squares of gradients and of their ratios must stay in float64's range
 MOST = 2**15  # eigenvalues of one problem
+MOST_ENTRIES = 2**24  # of a matrix that a law draws
 
 
 def by_block(spectra: Sequence[Any]) -> Spectra:
@@ -89,6 +90,8 @@ def _power_law(size: int, kappa: float, rng: np.random.Generator, *, exponent: f
 def _marchenko_pastur(size: int, kappa: float, rng: np.random.Generator, *, ratio: float = 0.5) -> np.ndarray:
     """of a Wishart matrix XᵀX, X Gaussian with size/ratio rows, mapped affinely onto [1, kappa]"""
     rows = round(size / checks.real("ratio", ratio, at_least=0.001, below=1))
+    if rows * size > MOST_ENTRIES:
+        raise InputError(f"law marchenko-pastur would draw {rows} x {size} numbers: at most {MOST_ENTRIES} in all")
     singular = np.linalg.svd(rng.standard_normal((max(rows, size), size)), compute_uv=False)
     return _affine(np.sort(singular**2), kappa)
 
@@ -97,7 +100,7 @@ def _clusters_law(
     size: int, kappa: float, rng: np.random.Generator, *, count: int = 3, spread: float = 0.01
 ) -> np.ndarray:
     """`count` clusters of relative width `spread`, their centres evenly spaced on a log scale"""
-    count = min(checks.whole("count", count, at_least=1), size)
+    count = min(checks.whole("count", count, at_least=2), size)
     spread = checks.real("spread", spread, above=0, below=1)
     centres = np.geomspace(1.0, kappa, count)[np.arange(size) * count // size]
     return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
@@ -177,21 +180,35 @@ MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 }
 
 
-def deal(eigenvalues: Any, blocks: int, heterogeneity: float) -> Spectra:
+def deal(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: float) -> Spectra:
     """The same eigenvalues, dealt to blocks: alike at 0 (round-robin, Case 4), apart at 1 (sorted chunks, Case 3).
 
     In between, that share of the exchanges of neighbours is made that would sort the round-robin pack, which is then
     cut into blocks. So a small change of heterogeneity exchanges a few neighbours, every two
     eigenvalues trade places once at most on the way from 0 to 1, and the pack as a whole never changes.
+
+    ``blocks`` is the number of blocks, as equal in size as can be, or a list of their sizes.
     """
     pack = _checked(eigenvalues, "the pack")
-    blocks = checks.whole("blocks", blocks, at_least=1, at_most=pack.size)
+    sizes = _sizes(pack.size, blocks)
     heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
-    rank = np.arange(pack.size)
-    round_robin = np.lexsort((rank, rank % blocks))
+    # Round by round, one to each block that still has room: the owners of the eigenvalues from the smallest on.
+    owners = np.array([block for turn in range(max(sizes)) for block, size in enumerate(sizes) if turn < size])
+    round_robin = np.lexsort((np.arange(pack.size), owners))
     exchanges = sum(int((round_robin[:i] > here).sum()) for i, here in enumerate(round_robin))
     order = _sort_partly(round_robin, round(heterogeneity * exchanges))
-    return tuple(np.sort(chunk) for chunk in np.array_split(pack[order], blocks))
+    return tuple(np.sort(chunk) for chunk in np.split(pack[order], np.cumsum(sizes)[:-1]))
+
+
+def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
+    """The sizes of the blocks that `total` eigenvalues are dealt to."""
+    if isinstance(blocks, Sequence) and not isinstance(blocks, str):
+        sizes = [checks.whole("a block's size", size, at_least=1) for size in blocks]
+        if sum(sizes) != total:
+            raise InputError(f"blocks must have {total} eigenvalues in all, got sizes {checks.shown(sizes)}")
+        return sizes
+    count = checks.whole("blocks", blocks, at_least=1, at_most=total)
+    return [total // count + (block < total % count) for block in range(count)]
 
 
 def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:

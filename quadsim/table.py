@@ -14,6 +14,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
     """One plain dictionary for each run: what it was and how it ended. An absent value is None."""
     return [
         {
+            "lane": lane,
             "problem": run.problem,
             "optimizer": run.optimizer.name,
             "seed": run.seed,
@@ -26,7 +27,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "grad_norm": float(run.grad_norm[-1]) if run.grad_norm.size else None,
             "status": str(run.status),
         }
-        for run in runs
+        for lane, run in enumerate(runs)
     ]
 
 
@@ -42,6 +43,7 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
     parts = [
         pd.DataFrame(
             {
+                "lane": lane,
                 "problem": run.problem,
                 "optimizer": run.optimizer.name,
                 "label": run.optimizer.label,
@@ -52,7 +54,7 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
                 "relative": run.grad_norm / run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 0.0,
             }
         )
-        for run in runs
+        for lane, run in enumerate(runs)
     ]
     return pd.concat(parts, ignore_index=True)
 

@@ -1,6 +1,16 @@
 """What must happen: constants, rates and bounds. Each says what it assumes, and whether it is tight or upper.
 
-Ledger numbers follow the project's list of claims. Nothing here runs a solver.
+Nothing here runs a solver. The numbers in brackets, here and elsewhere, are those of the ledger of claims:
+
+1a  GD with lr = 2/(μ + L): loss[t+1] ≤ ((κ−1)/(κ+1))² loss[t], the best guarantee of any constant lr.
+1b  From one start, which does not depend on the lr, no constant lr does better than that in any step.
+2a  Frozen Adam is GD on D^-½HD^-½, D = diag|g₀|, whose condition number is κ_eff.
+2b  Frozen Adam with lr = min C_{k,1}: loss[t+1] ≤ max (1 − lr/(C_{l,2} κ_l))² loss[t]; implies the paper's Theorem 1.
+3   Block GD with lr_l = 2/(μ_l + L_l): as 1a, with the worst block's κ_l.
+5   Adam with β2 < 1 and constant lr does not converge: it ends on cycles of size lr (5c); on the way there its
+    iterates may shrink below float64's range, and then seem to have converged (5i).
+6   GD commutes with rotations; Adam with permutations, sign flips and, without ε, the scale of each block.
+7   For a diagonal Hessian κ_eff = max|e₀|/min|e₀|, whatever the spectrum.
 """
 
 from __future__ import annotations
@@ -17,17 +27,17 @@ from quadsim.problem import BlockQuadratic
 def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> float:
     """Upper bound on loss[t+1]/loss[t], for every start (GD, BlockGD) or from the start w0 (FrozenAdam).
 
-    GD at any lr: max((1−lr·μ)², (1−lr·L)²), tight on the span of the extreme eigenvectors (1a). BlockGD: the worst of
-    its blocks, tight (3). FrozenAdam with β1 = 0: the same over the eigenvalues of D^-½HD^-½, tight (2a).
+    GD at any lr: max((1−lr·μ)², (1−lr·L)²), attained in the eigenspace of the larger one, at lr = 2/(μ + L) in the span
+    of both (1a). BlockGD: the worst of its blocks, attained (3). FrozenAdam with β1 = 0: the same over the eigenvalues
+    of D^-½HD^-½, attained (2a).
     """
     if isinstance(optimizer, FrozenAdam):
         if optimizer.beta1 > 0:
             raise InputError(f"no factor on the loss per step is known for frozen-adam with beta1={optimizer.beta1:g}")
-        error = _error(problem, w0)
-        optimizer = optimizer.resolved(problem, error)
-        spectrum = problem.scaled_eigenvalues(np.abs(problem.curvature(error)))
+        spectrum = problem.scaled_eigenvalues(np.abs(_first_gradient(problem, w0)))
+        optimizer = optimizer.resolved(problem, _error(problem, w0))
     elif isinstance(optimizer, GD | BlockGD):
-        optimizer = optimizer.resolved(problem, problem.minimizer)
+        optimizer = optimizer.resolved(problem, np.zeros(problem.dim))  # their lr does not depend on the start
         spectrum = problem.eigenvalues
     else:
         raise InputError(f"no factor on the loss per step is known for {getattr(optimizer, 'name', shown(optimizer))}")

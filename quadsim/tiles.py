@@ -21,7 +21,6 @@ from quadsim.trajectory import Status, Trajectory
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
 EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
-STATUSES = (None, Status.CONVERGED, Status.MAX_STEPS, Status.DIVERGED, Status.UNDERFLOW)  # by the kernel's codes
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
     problem, kind = job.problem, type(tile[0].optimizer)
     width = 1 if len(tile) == 1 else compiler.WIDTH
     kernel = compiler.kernel(kind, width)
-    lanes = tile + [tile[-1]] * (width - len(tile))  # padding that will not run
+    lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
     blocks, sizes = np.concatenate([b.ravel() for b in problem.blocks]), np.array(problem.sizes, dtype=np.int64)
     e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
     g, scratch = _aligned(np.zeros_like(e)), np.zeros((4, width))
@@ -72,7 +71,12 @@ def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
     first_norm = scratch[2].copy()
     with np.errstate(over="ignore"):
         limit = EXPLODED * np.maximum(0.5 * scratch[0], problem.lipschitz)
-    state, settings, clock, groups, watched = _pack(kernel, problem, lanes, g)
+    state, settings, clock, groups = _pack(kernel, problem, lanes, g)
+    units = np.zeros(problem.dim, dtype=np.int64) if kind.linear else problem.units()
+    watched = np.zeros((units.max() + 1, width), dtype=bool)
+    if not kind.linear:  # a linear method may put a unit on its minimum; others are watched
+        for k, lane in enumerate(lanes):
+            watched[units[lane.error != 0], k] = True
     left = _Left(job.marks.size, problem.dim, width)
     left.status[len(tile) :], left.stopped[len(tile) :] = kernel.MAX_STEPS, 0
 
@@ -84,13 +88,14 @@ def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
         until = min(t + length, job.max_steps)
         t = kernel.advance(
             blocks, sizes, e, g, state, settings, clock, groups, t, until, job.max_steps, job.tol, first_norm, limit,
-            watched, job.marks, left.cursor, left.loss_at, left.norm_at, left.status, left.stopped, left.final,
-            left.final_loss_norm, scratch,
+            units, watched, np.zeros(len(watched), dtype=np.int64), job.marks, left.cursor, left.loss_at,
+            left.norm_at, left.status, left.stopped, left.final, left.final_loss_norm, scratch,
         )  # fmt: skip
         length = int(length * min(SLICE_SECONDS / max(time.perf_counter() - began, 1e-9), 10)) + 1
         if job.progress is not None:
             job.progress(t)
-    return [_trajectory(job, lane, left, k) for k, lane in enumerate(tile)]
+    statuses = {getattr(kernel, status.name): status for status in Status}
+    return [_trajectory(job, lane, left, k, statuses) for k, lane in enumerate(tile)]
 
 
 class _Left:
@@ -104,11 +109,10 @@ class _Left:
 
 
 def _pack(kernel: Any, problem: BlockQuadratic, lanes: list[Lane], g: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What the rule needs at step 0, given the first gradients: (state, settings, clock, groups, watched)."""
+    """What the rule needs at step 0, given the first gradients: (state, settings, clock, groups)."""
     kind, width = type(lanes[0].optimizer), len(lanes)
     names, sizes = compiler.setting_names(kind), np.array(problem.sizes, dtype=np.int64)
     state = _aligned(np.zeros((len(kind.state), problem.dim * width)))
-    watched = np.zeros((len(sizes), width), dtype=bool)
     if width == 1:  # settings by coordinate, all of them moved in one loop
         groups, clock = np.array([problem.dim], dtype=np.int64), np.zeros((len(kind.clock), 1))
         settings = _aligned(np.zeros((len(names), 1, problem.dim)))
@@ -125,15 +129,12 @@ def _pack(kernel: Any, problem: BlockQuadratic, lanes: list[Lane], g: np.ndarray
                 settings[p, 0] = np.repeat(by_block, sizes)
             else:
                 settings[p, :, k::width] = by_block[:, None]
-        if not kind.linear:  # a linear method may put a block on its minimum; others are watched
-            watched[:, k] = [part.any() for part in problem.split(lane.error)]
-    return state, settings, clock, groups, watched
+    return state, settings, clock, groups
 
 
-def _trajectory(job: Job, lane: Lane, left: _Left, k: int) -> Trajectory:
+def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, Status]) -> Trajectory:
     """Lane k's record: the marks before its end, and the end itself if its values are finite."""
-    stopped, status = int(left.stopped[k]), STATUSES[left.status[k]]
-    assert status is not None
+    stopped = int(left.stopped[k])
     before = int(np.searchsorted(job.marks, stopped))
     steps, loss, norms = job.marks[:before].copy(), left.loss_at[:before, k].copy(), left.norm_at[:before, k].copy()
     if np.isfinite(left.final_loss_norm[:, k]).all():
@@ -143,7 +144,7 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int) -> Trajectory:
         steps=steps,
         loss=loss,
         grad_norm=norms,
-        status=status,
+        status=statuses[int(left.status[k])],
         last_step=stopped,
         w=job.problem.minimizer + left.final[k :: left.status.size],
         optimizer=lane.optimizer,

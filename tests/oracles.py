@@ -30,9 +30,8 @@ def adam(hessian, error, steps, lr, beta1, beta2, eps, bias_correction=True, ini
         g = hessian @ path[-1]
         m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * g**2
-        corrected = bias_correction and init == "zero"
-        m_hat = m / (1 - beta1**t) if corrected else m
-        v_hat = v / (1 - beta2**t) if corrected else v
+        m_hat = m / (1 - beta1**t) if bias_correction else m
+        v_hat = v / (1 - beta2**t) if bias_correction else v
         path.append(path[-1] - lr * m_hat / (np.sqrt(v_hat) + eps))
     return np.array(path)
 

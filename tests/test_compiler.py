@@ -186,6 +186,25 @@ def test_a_rule_that_asks_for_what_is_not_there(check_refused):
     )
 
 
+FACTOR = 3.0
+
+
+def with_a_constant(g, lr):
+    return FACTOR * lr * g
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        (with_a_constant, "uses 'FACTOR', which a rule cannot see"),
+        (lambda g, lr: lr * g, "not a lambda"),
+    ],
+)
+def test_a_rule_that_would_not_be_what_it_seems(rule, sentence, check_refused):
+    kind = type("Odd", (qs.Optimizer,), {"name": "odd", "label": "", "rule": rule})
+    check_refused(lambda: qs.solve(qs.case(3), kind(lr=1.0)), sentence)
+
+
 HEAVY_BALL = """
 from dataclasses import dataclass
 import numpy as np

@@ -117,6 +117,17 @@ def test_a_lane_is_the_same_bit_for_bit_whatever_runs_beside_it(name, kind):
     assert len({run.status for run in lanes}) > 1  # the lanes ended in different ways
 
 
+def test_lanes_of_different_settings_keep_to_their_own():
+    problem = PROBLEMS["blocks of 1, 2, 5"]
+    betas = [(0.9, 0.999), (0.0, 0.99), (0.5, 0.9), (0.95, 0.95), (0.3, 0.0)]
+    mixed = [qs.Adam(lr=1e-3 * k, beta1=b1, beta2=b2, eps=10.0**-k) for k, (b1, b2) in enumerate(betas, 1)]
+    mixed += [qs.Adam(bias_correction=False), qs.Adam(init="gradient"), qs.Adam(init="gradient", beta2=1.0)]
+    mixed += [qs.BlockGD(lr=(1e-2 / k, 1e-3 * k, 1e-3 / k)) for k in range(1, 6)] + [qs.BlockGD()]
+    mixed += [qs.FrozenAdam(lr=0.01 * k, beta1=0.1 * k) for k in range(1, 6)]
+    for k, run in enumerate(qs.solve_lanes(problem, mixed, seeds=[3], max_steps=300, tol=0)):
+        same(run, qs.solve(problem, mixed[k], seed=3, max_steps=300, tol=0))
+
+
 def test_slices_leave_no_trace(monkeypatch):
     """However a long run is cut up for progress, its numbers are the same."""
     problem, seen = qs.case(4), []

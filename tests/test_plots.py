@@ -26,6 +26,13 @@ def test_every_optimizer_has_its_curve_its_label_and_its_colour(runs):
     assert gd.get_ydata()[-1] == pytest.approx(1e-6, rel=1e-3)
 
 
+def test_lanes_of_one_optimizer_are_curves_of_their_own_under_one_label():
+    lanes = qs.solve_lanes(qs.case(3), [qs.GD(lr=lr) for lr in (1e-4, 2e-4, 3e-4)], max_steps=1000)
+    (axes,) = plots.convergence(table.curves(lanes)).axes
+    assert sum(len(line.get_xdata()) > 1 for line in axes.lines) == 3
+    assert [text.get_text() for text in axes.texts] == ["GD"]
+
+
 def test_labels_do_not_touch_and_stay_inside(runs):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

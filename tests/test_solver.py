@@ -93,6 +93,32 @@ def test_one_block_that_vanishes_is_enough_for_adam_but_not_for_gd():
     assert run.status is qs.Status.MAX_STEPS
 
 
+def test_in_a_diagonal_block_one_coordinate_that_vanishes_is_enough():
+    """Its coordinates are problems of their own: the block as a whole never vanishes, each of them does."""
+    problem = qs.BlockQuadratic.from_spectra([[1, 2, 3]], rotation=0)
+    assert list(problem.units()) == [0, 1, 2]
+    assert list(qs.case(3).units()) == [0] * 3 + [1] * 3 + [2] * 3
+    adam = qs.Adam(lr=0.01, beta1=0, beta2=0.999, eps=0)
+    ended = {qs.solve(problem, adam, seed=seed, tol=0, max_steps=60_000).status for seed in range(12)}
+    assert ended == {qs.Status.UNDERFLOW}
+
+
+def test_a_gradient_that_underflows_first_is_no_convergence():
+    problem = qs.BlockQuadratic.from_spectra([[1e-40]])
+    run = qs.solve(problem, qs.GD(lr=0.5e40), tol=0)
+    assert run.status is qs.Status.UNDERFLOW
+    assert run.w[0] != 0
+
+
+def test_adam_without_eps_leaves_a_coordinate_without_gradient_where_it_is():
+    problem = qs.BlockQuadratic.from_spectra([[1, 2, 3]], rotation=0)
+    run = qs.solve(problem, qs.Adam(lr=1e-3, eps=0), w0=[0, 1, 1], tol=0, max_steps=200)
+    assert run.status is qs.Status.MAX_STEPS
+    assert run.w[0] == 0
+    lands = qs.solve(problem, qs.Adam(lr=0.5, beta1=0, beta2=0, eps=0), w0=[1, 0.7, 0.3], tol=0, max_steps=50)
+    assert lands.status is qs.Status.MAX_STEPS
+
+
 def test_gd_that_runs_on_leaves_float64_and_says_so():
     run = qs.solve(PROBLEM, qs.BlockGD(), tol=0)
     assert run.status is qs.Status.UNDERFLOW

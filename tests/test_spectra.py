@@ -92,14 +92,19 @@ def test_the_clusters_map_scales_whole_clusters(kappa):
         centres = [np.log(part).mean() for part in parts]
         return (centres[1] - centres[0]) / (centres[2] - centres[0])
 
-    if kappa != 3:  # at 3 the highest cluster stands on the lowest one's top: the log scale is short
-        assert_allclose(place((low, middle, high)), place([np.array(c, float) for c in CASE_3]), rtol=1e-6)
+    assert_allclose(place((low, middle, high)), place([np.array(c, float) for c in CASE_3]), rtol=1e-13)
 
 
 def test_deal_is_case_4_at_0_and_case_3_at_1():
     pack = np.random.default_rng(0).permutation(np.concatenate(CASE_3))
     assert [list(part) for part in qs.deal(pack, 3, 0)] == CASE_4
     assert [list(part) for part in qs.deal(pack, blocks=3, heterogeneity=1)] == CASE_3
+
+
+def test_deal_to_blocks_of_given_sizes():
+    assert [list(part) for part in qs.deal([4, 3, 2, 1], [1, 3], 1)] == [[1], [2, 3, 4]]
+    assert [list(part) for part in qs.deal([4, 3, 2, 1], [1, 3], 0)] == [[1], [2, 3, 4]]
+    assert [list(part) for part in qs.deal([4, 3, 2, 1], [3, 1], 0)] == [[1, 3, 4], [2]]
 
 
 @given(packs, st.integers(1, 6), st.floats(0, 1))
@@ -125,6 +130,9 @@ def test_between_0_and_1_every_pair_trades_places_once_at_most():
     ("call", "sentence"),
     [
         (lambda: qs.deal([1, 2], 3, 0), "blocks must be a whole number from 1 to 2, got 3"),
+        (lambda: qs.deal([1, 2, 3], [1, 1], 0), "blocks must have 3 eigenvalues in all, got sizes [1, 1]"),
+        (lambda: spectra.law("marchenko-pastur", 24_000), "would draw 48000 x 24000 numbers"),
+        (lambda: spectra.law("clusters", 9, count=1), "count must be a whole number of at least 2, got 1"),
         (lambda: qs.deal([1, 2], 2, 1.5), "heterogeneity must be a finite number at least 0 and at most 1, got 1.5"),
         (lambda: qs.deal([1, -2], 2, 1), "eigenvalues must be finite and above 0, got -2"),
         (lambda: spectra.rescale([[1, 2]], 0.5), "kappa must be a finite number at least 1 and at most 1e+60, got 0.5"),

@@ -43,6 +43,7 @@ def test_rates_written_out():
     [
         (lambda: qs.theory.rate(PROBLEM, qs.Adam()), "no factor on the loss per step is known for adam"),
         (lambda: qs.theory.rate(PROBLEM, qs.FrozenAdam(beta1=0.5), W0), "frozen-adam with beta1=0.5"),
+        (lambda: qs.theory.rate(PROBLEM, qs.FrozenAdam(lr=1.0), PROBLEM.minimizer), "the first gradient is 0"),
         (lambda: qs.theory.rate(PROBLEM, qs.FrozenAdam()), "this rate depends on the start: give w0"),
         (lambda: qs.theory.kappa_eff(PROBLEM, PROBLEM.minimizer), "the first gradient is 0 in coordinate 0"),
         (lambda: qs.theory.r(PROBLEM, [1.0]), "w must have shape (6,), got shape (1,)"),
