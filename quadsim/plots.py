@@ -32,7 +32,7 @@ STYLE: dict[Any, Any] = {
 
 
 def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol: float | None = None) -> Figure:
-    """Gradient norm against steps on log axes from `table.curves`: a curve for each lane, a label for each optimizer."""
+    """Gradient norm against steps on log axes (`table.curves`): a curve for each lane, a label for each optimizer."""
     import matplotlib
     from matplotlib.figure import Figure
 
