@@ -72,7 +72,8 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
 
     character, line = 0.0148, 0.06  # a bold letter's width and a line's height, in fractions of the axes
     low, high = axes.get_ylim()
-    axes.set_ylim(max(low / (high / low) ** (line * (len(ends) + 0.5)), 1e-300), high)
+    room = line * (len(ends) + 0.7)  # the share of the new axis that labels below the lowest end may need
+    axes.set_ylim(max(low / (high / low) ** (room / (1 - room)), 1e-300), high)
     placed: list[tuple[float, float, float]] = []
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
@@ -80,8 +81,8 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
         if height > 1:  # a rising curve has its own line below it: write beside
             x, y = x + half + 0.02, y + line
         x, y = min(max(x, half), 1 - half), y - line
-        while any(abs(x - there) < half + width and abs(y - level) < line for there, level, width in placed):
-            y -= line / 2
+        while any(abs(x - there) < half + width and abs(y - level) < 0.99 * line for there, level, width in placed):
+            y -= line / 4
         placed.append((x, y, half))
         axes.text(
             x, y, label, transform=axes.transAxes, ha="center", va="center", color=colour, fontsize=8.5,

@@ -33,16 +33,21 @@ def test_lanes_of_one_optimizer_are_curves_of_their_own_under_one_label():
     assert [text.get_text() for text in axes.texts] == ["GD"]
 
 
-def test_labels_do_not_touch_and_stay_inside(runs):
+@pytest.mark.parametrize("number", [3, 4])
+def test_labels_do_not_touch_and_stay_inside(number):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    optimizers = qs.GD(), qs.FrozenAdam(), qs.BlockGD(), qs.Adam(lr=1e-3)
+    runs = [qs.solve(qs.case(number), optimizer) for optimizer in optimizers]
     figure = plots.convergence(table.curves(runs), tol=1e-6)
     renderer = FigureCanvasAgg(figure).get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_fontweight() == "bold"]
     assert len(boxes) == 4
+    inside = figure.axes[0].get_window_extent(renderer)
     for i, box in enumerate(boxes):
-        assert figure.bbox.x0 <= box.x0
+        assert inside.x0 <= box.x0
         assert box.x1 <= figure.bbox.x1
+        assert inside.y0 <= box.y0
         assert not any(box.overlaps(other) for other in boxes[:i])
 
 
