@@ -65,13 +65,20 @@ def case(
         As in `BlockQuadratic.from_spectra`.
     """
     values = case_spectra(number, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity)
-    other: dict[str, Any] = {"kappa": kappa, "heterogeneity": heterogeneity}
-    if kappa is not None and map != "clusters":
-        other["map"] = map
-    other |= {} if block_size == 3 else {"block size": block_size}
-    other |= {} if rotation == 1 else {"rotation": rotation}
-    other |= {} if basis == "blocks" else {"basis": basis}
-    name = ", ".join([f"case {number}", *(f"{key} {value}" for key, value in other.items() if value is not None)])
+    changed: dict[str, Any] = {
+        "kappa": (kappa, None),
+        "heterogeneity": (heterogeneity, None),
+        "map": (map if kappa is not None else "clusters", "clusters"),
+        "block size": (block_size, 3),
+        "rotation": (rotation, 1),
+        "basis": (basis, "blocks"),
+    }
+    told = [
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, (value, usual) in changed.items()
+        if value != usual
+    ]
+    name = ", ".join([f"case {number}", *told])
     return BlockQuadratic.from_spectra(
         values, seed=seed, rotation=rotation, basis=basis, minimizer=minimizer, h=h, name=name
     )

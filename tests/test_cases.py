@@ -39,7 +39,7 @@ def test_map_chooses_another_way(map):
 def test_a_changed_case_says_so_in_its_name():
     assert qs.case(3, seed=5).name == "case 3"
     changed = qs.case(3, kappa=10.0, map="affine", heterogeneity=0.0, rotation=0.5, block_size=4, basis="whole")
-    assert changed.name == "case 3, kappa 10.0, heterogeneity 0.0, map affine, block size 4, rotation 0.5, basis whole"
+    assert changed.name == "case 3, kappa 10, heterogeneity 0, map affine, block size 4, rotation 0.5, basis whole"
 
 
 @pytest.mark.parametrize("size", [1, 2, 10])
