@@ -124,7 +124,9 @@ def test_lanes_of_different_settings_keep_to_their_own():
     mixed += [qs.Adam(bias_correction=False), qs.Adam(init="gradient"), qs.Adam(init="gradient", beta2=1.0)]
     mixed += [qs.BlockGD(lr=(1e-2 / k, 1e-3 * k, 1e-3 / k)) for k in range(1, 6)] + [qs.BlockGD()]
     mixed += [qs.FrozenAdam(lr=0.01 * k, beta1=0.1 * k) for k in range(1, 6)]
-    for k, run in enumerate(qs.solve_lanes(problem, mixed, seeds=[3], max_steps=300, tol=0)):
+    lanes = qs.solve_lanes(problem, mixed, seeds=[3], max_steps=300, tol=0)
+    assert len(lanes) == 19
+    for k, run in enumerate(lanes):
         same(run, qs.solve(problem, mixed[k], seed=3, max_steps=300, tol=0))
 
 
