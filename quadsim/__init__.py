@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quadsim.cases import case, case_spectra
     from quadsim.optimizers import GD, Adam, BlockGD, FrozenAdam, Optimizer
     from quadsim.problem import BlockQuadratic
-    from quadsim.solver import Lanes, solve, solve_lanes
+    from quadsim.solver import Lanes, solve, solve_draws, solve_lanes
     from quadsim.spectra import deal
     from quadsim.trajectory import Status, Trajectory
 
@@ -29,7 +29,7 @@ __all__ = [  # noqa: RUF022
     # optimizers
     "GD", "Adam", "BlockGD", "FrozenAdam", "Optimizer", "optimizers",
     # running them
-    "Lanes", "Status", "Trajectory", "solve", "solve_lanes",
+    "Lanes", "Status", "Trajectory", "solve", "solve_draws", "solve_lanes",
     # what must happen, and what did
     "plots", "table", "theory",
 ]  # fmt: skip
@@ -38,7 +38,7 @@ _HOMES = {
     "BlockQuadratic": "problem", "case": "cases", "case_spectra": "cases", "deal": "spectra",
     "GD": "optimizers", "Adam": "optimizers", "BlockGD": "optimizers", "FrozenAdam": "optimizers",
     "Optimizer": "optimizers", "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory",
-    "solve": "solver", "solve_lanes": "solver",
+    "solve": "solver", "solve_draws": "solver", "solve_lanes": "solver",
 }  # fmt: skip
 
 

@@ -1,13 +1,16 @@
 """The published problems, each a name and a short recipe.
 
-Cases 3 and 4 are those of "Why Transformers Need Adam: A Hessian Perspective" (arXiv 2402.16788): the same nine
-eigenvalues, dealt to three blocks in two ways. Names say the number, never an adjective: "heterogeneous" means
-Case 3 to some authors and Case 4 to others. No numerics live here.
+The four cases of "Why Transformers Need Adam: A Hessian Perspective" (arXiv 2402.16788). Cases 1 and 2 carry spectra
+measured from blocks of GPT2 and ResNet18; Cases 3 and 4 are the same nine eigenvalues, dealt to three blocks in two
+ways. Names say the number, never an adjective: "heterogeneous" means Case 3 to some authors and Case 4 to others. No
+numerics live here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,22 +22,50 @@ from quadsim.problem import LARGEST_BLOCK, BlockQuadratic
 # Three clusters of eigenvalues; a block of size n spreads n of them evenly over each, ends included.
 CLUSTERS = ((1.0, 3.0), (99.0, 101.0), (4998.0, 5000.0))
 ALONE = (1.0, 100.0, 5000.0)  # one of each, for blocks of size 1: the condition number stays 5000
-BLOCKS = len(CLUSTERS)
+KAPPA = 5000.0
+MAPS = (*spectra.MAPS, "unshifted")  # the last: divided by the smallest, so that the condition number is their own
 
 
 @dataclass(frozen=True)
 class Case:
-    """A published problem: what it is, and how its eigenvalues are dealt to blocks (`spectra.deal`)."""
+    """A published problem, and what is usual for it: hand-made eigenvalues are dealt to blocks, others are measured."""
 
     title: str
-    heterogeneity: float
+    block_size: int
+    map: str
+    heterogeneity: float | None = None
+    network: str | None = None
+    blocks: tuple[str, ...] = ()
 
 
 CASES = {
-    3: Case("{1, 2, 3} {99, 100, 101} {4998, 4999, 5000}: blocks whose spectra differ", 1.0),
-    4: Case("{1, 99, 4998} {2, 100, 4999} {3, 101, 5000}: the same eigenvalues, blocks alike", 0.0),
+    1: Case(
+        "four blocks of 30 sampled from GPT2: embedding, and Query, Value and MLP in of layer 3",
+        block_size=30,
+        map="affine",
+        network="gpt2",
+        blocks=("embedding", "layer3.query", "layer3.value", "layer3.mlp_in"),
+    ),
+    2: Case(
+        "four blocks of 30 sampled from ResNet18: the first convolution of each of its four stages",
+        block_size=30,
+        map="affine",
+        network="resnet18",
+        blocks=("layer1.0.conv1", "layer2.0.conv1", "layer3.0.conv1", "layer4.0.conv1"),
+    ),
+    3: Case(
+        "{1, 2, 3} {99, 100, 101} {4998, 4999, 5000}: blocks whose spectra differ",
+        block_size=3,
+        map="clusters",
+        heterogeneity=1.0,
+    ),
+    4: Case(
+        "{1, 99, 4998} {2, 100, 4999} {3, 101, 5000}: the same eigenvalues, blocks alike",
+        block_size=3,
+        map="clusters",
+        heterogeneity=0.0,
+    ),
 }
-MEASURED = {1: "GPT2", 2: "ResNet18"}
 
 
 def case(
@@ -42,9 +73,15 @@ def case(
     *,
     seed: int = 0,
     kappa: float | None = None,
-    map: str = "clusters",
-    block_size: int = 3,
+    map: str | None = None,
+    block_size: int | None = None,
     heterogeneity: float | None = None,
+    network: str | Path | None = None,
+    blocks: Sequence[str] | None = None,
+    rule: str = "leading",
+    sign: str = "magnitude",
+    pool: int | None = None,
+    threshold: float | None = None,
     rotation: float = 1.0,
     basis: str = "blocks",
     minimizer: Any = None,
@@ -55,21 +92,37 @@ def case(
     Parameters
     ----------
     kappa, map :
-        Another condition number than 5000, and the way there (`spectra.rescale`). By default each cluster of
+        Another condition number than 5000, and the way there (`spectra.rescale`). Cases 1 and 2 are mapped affinely
+        onto [1, kappa]; map "unshifted" leaves them their own condition number. In Cases 3 and 4 each cluster of
         eigenvalues is scaled as a whole, so that Case 3's blocks keep their own condition numbers; kappa ≥ 3 then.
     block_size : int
-        Eigenvalues in each cluster, evenly spaced between its ends.
+        Eigenvalues in each block: 30 in Cases 1 and 2, 3 in Cases 3 and 4.
     heterogeneity : float, optional
         Deal the eigenvalues otherwise (`spectra.deal`): 1 is Case 3, 0 is Case 4.
+    network, blocks, rule, sign, pool, threshold :
+        For Cases 1 and 2: other measured spectra (`spectra.load`), other blocks of them, and how eigenvalues are drawn
+        from a block (`spectra.sample`).
     seed, rotation, basis, minimizer, h :
-        As in `BlockQuadratic.from_spectra`.
+        As in `BlockQuadratic.from_spectra`; the seed also draws the eigenvalues of Cases 1 and 2.
     """
-    values = case_spectra(number, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity)
+    recipe = _recipe(number)
+    sampling: dict[str, Any] = {
+        "network": network, "blocks": blocks, "rule": rule, "sign": sign, "pool": pool, "threshold": threshold,
+    }  # fmt: skip
+    values = case_spectra(
+        number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **sampling
+    )
     changed: dict[str, Any] = {
         "kappa": (kappa, None),
         "heterogeneity": (heterogeneity, None),
-        "map": (map if kappa is not None else "clusters", "clusters"),
-        "block size": (block_size, 3),
+        "map": (map if map is not None and (kappa is not None or recipe.network) else recipe.map, recipe.map),
+        "block size": (recipe.block_size if block_size is None else block_size, recipe.block_size),
+        "network": (recipe.network if network is None else Path(network).name, recipe.network),
+        "blocks": (None if blocks is None else " ".join(str(block) for block in blocks), None),
+        "rule": (rule, "leading"),
+        "sign": (sign, "magnitude"),
+        "pool": (pool, None),
+        "threshold": (threshold, None),
         "rotation": (rotation, 1),
         "basis": (basis, "blocks"),
     }
@@ -87,20 +140,72 @@ def case(
 def case_spectra(
     number: int,
     *,
+    seed: int = 0,
     kappa: float | None = None,
-    map: str = "clusters",
-    block_size: int = 3,
+    map: str | None = None,
+    block_size: int | None = None,
     heterogeneity: float | None = None,
+    network: str | Path | None = None,
+    blocks: Sequence[str] | None = None,
+    rule: str = "leading",
+    sign: str = "magnitude",
+    pool: int | None = None,
+    threshold: float | None = None,
 ) -> spectra.Spectra:
-    """A case's eigenvalues by block."""
+    """A case's eigenvalues by block; arguments as in `case`."""
     recipe = _recipe(number)
-    size = checks.whole("block_size", block_size, at_least=1, at_most=LARGEST_BLOCK)
-    map = checks.choice("map", map, spectra.MAPS)
+    map = checks.choice("map", recipe.map if map is None else map, MAPS)
+    size = checks.whole(
+        "block_size", recipe.block_size if block_size is None else block_size, at_least=1, at_most=LARGEST_BLOCK
+    )
+    if recipe.network is None:
+        given = {
+            "network": network, "blocks": blocks, "pool": pool, "threshold": threshold,
+            "rule": None if rule == "leading" else rule, "sign": None if sign == "magnitude" else sign,
+        }  # fmt: skip
+        for key, value in given.items():
+            if value is not None:
+                raise InputError(f"{key} is for Cases 1 and 2: case {number} is made by hand")
+        if map == "unshifted":
+            raise InputError(f"map unshifted is for Cases 1 and 2: allowed are {', '.join(spectra.MAPS)}")
+        return _hand_made(recipe, size, kappa, map, heterogeneity)
+    measured = spectra.load(recipe.network if network is None else network)
+    sampled = spectra.sample_blocks(
+        measured,
+        chosen_blocks(recipe, measured) if blocks is None else blocks,
+        size,
+        rule=rule,
+        sign=sign,
+        pool=pool,
+        threshold=threshold,
+        seed=seed,
+    )
+    mapped = _mapped(sampled, kappa, map)
+    if heterogeneity is None:
+        return mapped
+    return spectra.deal(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
+
+
+def chosen_blocks(recipe: Case, measured: spectra.Measured) -> list[str]:
+    """The case's own blocks where the network has them, and all of the network's otherwise."""
+    return list(recipe.blocks if set(recipe.blocks) <= set(measured.blocks) else measured.blocks)
+
+
+def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.Spectra:
+    if map != "unshifted":
+        return spectra.rescale(sampled, KAPPA if kappa is None else kappa, map)
+    if kappa is not None:
+        raise InputError(f"kappa={kappa:g} has no use: map unshifted leaves eigenvalues their own condition number")
+    blocks = spectra.by_block(sampled)
+    smallest = min(block[0] for block in blocks)
+    return spectra.by_block([block / smallest for block in blocks])
+
+
+def _hand_made(recipe: Case, size: int, kappa: float | None, map: str, heterogeneity: float | None) -> spectra.Spectra:
     clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
     # Dealt first: at a small kappa the scaled clusters overlap, and sorting would mix them.
-    dealt = spectra.deal(
-        np.concatenate(clusters), BLOCKS, recipe.heterogeneity if heterogeneity is None else heterogeneity
-    )
+    share = recipe.heterogeneity if heterogeneity is None else heterogeneity
+    dealt = spectra.deal(np.concatenate(clusters), len(CLUSTERS), 1.0 if share is None else share)
     return dealt if kappa is None else spectra.rescale(dealt, kappa, map)
 
 
@@ -108,11 +213,6 @@ def _recipe(number: Any) -> Case:
     known = ", ".join(str(n) for n in CASES)
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise InputTypeError(f"case must be one of {known}, got {checks.shown(number)}")
-    if number in MEASURED:
-        raise InputError(
-            f"case {number} needs spectra measured from {MEASURED[int(number)]}, which this version does not ship yet: "
-            f"allowed are {known}"
-        )
     if number not in CASES:
         raise InputError(f"unknown case {number}: allowed are {known}")
     return CASES[int(number)]

@@ -80,3 +80,32 @@ def several(key: str, text: str, separator: str = ",") -> list[str]:
 def blocks_of_numbers(key: str, text: str) -> list[list[float]]:
     """`1,2,3/99,100,101`: blocks parted by a slash."""
     return [[real(key, item) for item in several(key, block)] for block in several(key, text, "/")]
+
+
+def pair(key: str, text: str) -> tuple[int, int]:
+    """`2x128`."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise InputError(f"{key} must be two whole numbers such as 2x128, got {checks.shown(text)}")
+    return checks.whole(key, int(parts[0]), at_least=1), checks.whole(key, int(parts[1]), at_least=1)
+
+
+def seeds(key: str, text: str) -> list[int]:
+    """`30` (that is 0 to 29), `10..39`, or `3,5,8`."""
+    if ".." in text:
+        first, _, last = text.partition("..")
+        low, high = whole(key, first), whole(key, last)
+        if high < low:
+            raise InputError(f"{key}={text} is empty: write for example {key}={high}..{low}")
+        _few(key, high - low + 1)
+        return list(range(low, high + 1))
+    if "," in text:
+        listed = [whole(key, item) for item in several(key, text)]
+        if len(set(listed)) < len(listed):
+            raise InputError(f"{key}={checks.shown(text)} names a seed twice")
+        return listed
+    return list(range(_few(key, whole(key, text))))
+
+
+def _few(key: str, count: int) -> int:
+    return checks.whole(f"the number of {key}", count, at_least=1, at_most=100_000)

@@ -45,9 +45,13 @@ def check_folder(folder: Path) -> None:
 
 
 def write(
-    folder: Path, stem: str, figure: Figure, tables: dict[str, pd.DataFrame], settings: dict[str, Any]
+    folder: Path,
+    stem: str,
+    figures: Figure | dict[str, Figure],
+    tables: dict[str, pd.DataFrame],
+    settings: dict[str, Any],
 ) -> list[Path]:
-    """Write stem.png, stem.svg, stem{suffix}.csv for each table and stem.json; the paths written.
+    """Write stem{suffix}.png and .svg for each figure, stem{suffix}.csv for each table, stem.json; the paths written.
 
     Every file is made beside its place first and moved there when all of them are complete.
     """
@@ -55,8 +59,9 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     finished: list[tuple[Path, Path]] = []
     try:
-        for suffix, unstamped in ((".png", {"Software": None}), (".svg", {"Date": None})):
-            _draft(finished, folder / f"{stem}{suffix}", partial(_draw, figure, metadata=unstamped))
+        for mark, figure in (figures if isinstance(figures, dict) else {"": figures}).items():
+            for suffix, unstamped in ((".png", {"Software": None}), (".svg", {"Date": None})):
+                _draft(finished, folder / f"{stem}{mark}{suffix}", partial(_draw, figure, metadata=unstamped))
         for suffix, frame in tables.items():
             _draft(finished, folder / f"{stem}{suffix}.csv", partial(frame.to_csv, index=False))
         text = json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""Running optimizers: problem + optimizer + start → `Trajectory`, one run or many lanes of one problem at once.
+"""Running optimizers: problem + optimizer + start → `Trajectory`; one run, many lanes of one problem, or many draws.
 
 Here arguments are checked, starts are drawn and learning rates filled in; `tiles` runs the kernel. No plotting, no
 files.
@@ -127,6 +127,47 @@ def solve_lanes(
         lane.number: run for tile, runs in zip(cut, done, strict=True) for lane, run in zip(tile, runs, strict=True)
     }
     return Lanes(tuple(by_lane[number] for number in range(len(lanes))))
+
+
+def solve_draws(
+    draw: Callable[[int], BlockQuadratic],
+    optimizers: Sequence[Optimizer],
+    seeds: Sequence[int],
+    *,
+    max_steps: int = 100_000,
+    tol: float = 1e-6,
+    record: str | int = "log",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Lanes:
+    """Every optimizer on every draw of a problem: ``draw(seed)`` is the problem, and the seed draws its start too.
+
+    Runs are in the order of the seeds, and of the optimizers within each; `progress` is told how many seeds are done.
+
+    >>> qs.solve_draws(lambda seed: qs.case(1, seed=seed), [qs.GD(), qs.FrozenAdam()], seeds=range(100)).table()
+    """
+    listed = [checks.whole("seed", seed, at_least=0) for seed in _listed("seeds", seeds)]
+    if not listed:
+        raise InputError("seeds must name at least one draw")
+    threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
+
+    def one(seed: int) -> Lanes:
+        return solve_lanes(draw(seed), optimizers, seeds=[seed], max_steps=max_steps, tol=tol, record=record, threads=1)
+
+    runs = list(one(listed[0]))  # alone, so that kernels are compiled once
+    if progress is not None:
+        progress(1)
+    with ThreadPoolExecutor(threads) as pool:
+        tasks = [pool.submit(one, seed) for seed in listed[1:]]
+        try:
+            for done, task in enumerate(tasks, start=2):
+                runs += task.result()
+                if progress is not None:
+                    progress(done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return Lanes(tuple(runs))
 
 
 def record_marks(record: str | int, max_steps: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from quadsim.trajectory import Trajectory
@@ -57,6 +58,56 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
         for lane, run in enumerate(runs)
     ]
     return pd.concat(parts, ignore_index=True)
+
+
+def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
+    """One row for each problem and optimizer: quartiles of the steps to tol over its draws.
+
+    A run that did not get there counts as later than all that did, so a quartile among those is absent, and it is above
+    the largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the first one
+    of the same problem; draws that neither finished count for neither.
+    """
+    frame = summary(runs)
+    frame["late"] = frame["steps_to_tol"].astype("Float64").fillna(np.inf).astype(float)
+    parts = []
+    for problem, of_problem in frame.groupby("problem", sort=False):
+        first = of_problem["optimizer"].iloc[0]
+        reference = of_problem[of_problem["optimizer"] == first].set_index("seed")["late"]
+        for optimizer, of_one in of_problem.groupby("optimizer", sort=False):
+            late = np.sort(of_one["late"].to_numpy())
+            mine = of_one.set_index("seed")["late"]
+            known = np.isfinite(mine) | np.isfinite(reference)
+            row: dict[str, Any] = {"problem": problem, "optimizer": optimizer, "draws": late.size}
+            row["reached"] = int(np.isfinite(late).sum())
+            for name, share in (("lower", 0.25), ("median", 0.5), ("upper", 0.75)):
+                value = np.quantile(late, share, method="nearest")
+                row[f"{name}_steps"] = int(value) if np.isfinite(value) else None
+            row["ahead"] = None if optimizer == first else float((mine < reference)[known].mean())
+            parts.append(row)
+    return pd.DataFrame(parts).astype({f"{name}_steps": "Int64" for name in ("lower", "median", "upper")})
+
+
+def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
+    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; a run that ended stays there."""
+    groups: dict[tuple[str, str], list[Trajectory]] = {}
+    for run in runs:
+        groups.setdefault((run.problem, run.optimizer.name), []).append(run)
+    parts = []
+    for (problem, optimizer), members in groups.items():
+        last = max(run.last_step for run in members)
+        even, close = np.linspace(0, last, points), np.geomspace(1, max(last, 1), points // 2)
+        steps = np.unique(np.concatenate([even, close]).round().astype(np.int64))
+        curves = [np.interp(steps, run.steps, _log_relative(run)) for run in members]
+        lower, median, upper = 10 ** np.quantile(curves, (0.25, 0.5, 0.75), axis=0)
+        columns = {"step": steps, "lower": lower, "median": median, "upper": upper}
+        parts.append(pd.DataFrame({"problem": problem, "optimizer": optimizer, **columns}))
+        parts[-1].insert(2, "label", members[0].optimizer.label)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _log_relative(run: Trajectory) -> np.ndarray:
+    norms = np.maximum(run.grad_norm, 1e-300)
+    return np.log10(norms / norms[0])
 
 
 def _cell(value: object) -> object:

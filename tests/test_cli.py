@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import quadsim as qs
 from quadsim import cli, grammar
+from quadsim.verbs import run as run_verb
 
 
 @pytest.fixture
@@ -112,19 +113,19 @@ def test_the_settings_file_reproduces_the_result(command, tmp_path):
 )
 def test_problems_by_hand(words, eigenvalues):
     keys = grammar.read(words, cli.VERBS).keys
-    problem = cli.read_problem(keys, 0)
+    problem = run_verb.read_problem(keys, 0)
     assert problem.sizes == tuple(len(part) for part in eigenvalues)
     np.testing.assert_allclose(np.concatenate(problem.eigenvalues), np.concatenate(eigenvalues), rtol=1e-12)
 
 
 def test_rotation_reaches_the_problem():
     keys = grammar.read(["case=3", "rotation=0"], cli.VERBS).keys
-    assert np.count_nonzero(cli.read_problem(keys, 0).hessian()) == 9
+    assert np.count_nonzero(run_verb.read_problem(keys, 0).hessian()) == 9
 
 
 def test_dotted_settings_reach_the_optimizers():
     words = "optimizers=gd,block-gd,frozen-adam,adam gd.lr=1e-4 block_gd.lr=0.5/0.1/1e-4 frozen-adam.beta1=0.5 adam.eps=0 adam.bias_correction=false adam.init=gradient"  # noqa: E501
-    made = cli.read_optimizers(grammar.read(words.split(), cli.VERBS).keys)
+    made = run_verb.read_optimizers(grammar.read(words.split(), cli.VERBS).keys)
     assert made == [
         qs.GD(lr=1e-4),
         qs.BlockGD(lr=(0.5, 0.1, 1e-4)),
@@ -139,17 +140,16 @@ def test_list_help_and_version(command):
     assert {"frozen-adam", "log-uniform", "4998"} <= {word.strip("{},:") for word in out.split()}
     assert "gd" not in command("list", "cases")[1].split()
     listed = json.loads(command("list", "--json")[1])
-    assert [entry["case"] for entry in listed["cases"]] == [3, 4]
+    assert [entry["case"] for entry in listed["cases"]] == [1, 2, 3, 4]
     assert command("--help") == command("-h") == command()
     assert "case=3" in command("--help")[1]
     assert command("--version")[1] == f"quadsim {qs.__version__}\n"
 
 
 BAD = [
-    ("case=5", "unknown case 5: allowed are 3, 4"),
-    ("case=1", "case 1 needs spectra measured from GPT2"),
-    ("case=three", "case must be one of 3, 4, got 'three'"),
-    ("case=3.5", "case must be one of 3, 4, got '3.5'"),
+    ("case=5", "unknown case 5: allowed are 1, 2, 3, 4"),
+    ("case=three", "case must be one of 1, 2, 3, 4, got 'three'"),
+    ("case=3.5", "case must be one of 1, 2, 3, 4, got '3.5'"),
     ("case=3 kapa=10", "unknown key 'kapa': did you mean kappa?"),
     ("case=3 kappa=0.5", "kappa must be a finite number at least 1 and at most 1e+60, got 0.5"),
     ("case=3 kappa=nan", "kappa must be a number such as 5000 or 1e-6, got 'nan'"),
@@ -197,6 +197,38 @@ BAD = [
     ("spectrum=inf", "spectrum must be a number such as 5000 or 1e-6, got 'inf'"),
     ("spectrum=marchenko-pastur blocks=3000 block_size=8", "would draw 48000 x 24000 numbers"),
     ("case=3 map=affine", "map=affine has no use without kappa="),
+    ("case=3 blocks=2", "blocks=2 is for a law, or for Cases 1 and 2"),
+    ("case=3 network=resnet18", "network is for Cases 1 and 2: case 3 is made by hand"),
+    ("case=4 rule=mass", "rule is for Cases 1 and 2"),
+    ("case=3 kappa=9 map=unshifted", "map unshifted is for Cases 1 and 2"),
+    ("spectrum=1,2 rule=mass", "rule=mass is for Cases 1 and 2"),
+    ("case=2 network=resnet81", "unknown network 'resnet81': did you mean resnet18?"),
+    ("case=2 network=none.npz", "there is no file none.npz"),
+    ("case=2 blocks=conv1,conv2", "resnet18 has no block 'conv2': it has conv1, layer1.0.conv1"),
+    ("case=2 blocks=conv1,conv1", "block conv1 is named twice"),
+    ("case=2 blocks=conv1,,fc", "blocks has an empty item"),
+    ("case=2 block_size=61", "has 60 nodes, and 61 eigenvalues were asked for: use block_size=60 or less"),
+    ("case=2 rule=random", "unknown rule 'random': allowed are leading, ritz, mass, above"),
+    ("case=2 sign=negative", "unknown sign 'negative': allowed are magnitude, signed, positive"),
+    ("case=2 pool=20", "pool must be a whole number of at least 30, got 20"),
+    ("case=2 pool=30 rule=mass", "pool=30 is for rule leading, not for mass"),
+    ("case=2 threshold=0.1", "threshold=0.1 is for rule above, not for leading"),
+    ("case=2 rule=above threshold=1", "threshold must be a finite number at least 0 and below 1, got 1"),
+    ("case=2 map=unshifted kappa=10", "kappa=10 has no use: map unshifted"),
+    ("cases seeds=0", "the number of seeds must be a whole number from 1 to 100000, got 0"),
+    ("cases seeds=5..3", "seeds=5..3 is empty"),
+    ("cases seeds=1,1", "seeds='1,1' names a seed twice"),
+    ("cases case=3,3", "case=3,3 names a case twice"),
+    ("cases seed=3", "unknown key 'seed': did you mean seeds?"),
+    ("cases tol=0", "tol must be a finite number above 0 and below 1, got 0"),
+    ("cases now", "'now' is not key=value"),
+    ("spectra model=resnet81", "unknown network 'resnet81'"),
+    ("spectra model=resnet18 blocks=conv2", "resnet18 has no block 'conv2'"),
+    ("spectra model=resnet18 sigma=0", "sigma must be a finite number above 0, got 0"),
+    ("spectra model=resnet18 sigma=1e-19", "sigma=1e-19 is too small for eigenvalues up to"),
+    ("spectra model=resnet18 scale=log", "unknown scale 'log': allowed are raw, tenth"),
+    ("spectra scale=raw", "scale= has no use without model="),
+    ("spectra resnet18", "'resnet18' is not key=value: write for example spectra model=gpt2"),
     ("spectrum=uniform", "unknown law 'uniform'"),
     ("spectrum=1,2 blocks=2", "blocks=2 is for a law"),
     ("spectrum=linear blocks=0", "blocks must be a whole number from 1 to 32768, got 0"),
@@ -212,7 +244,9 @@ def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, sentenc
     assert written(tmp_path) == []
 
 
-KEYS = st.sampled_from([*cli.RUN_KEYS, "gd.lr", "adam.beta1", "frozen-adam.beta1", "kapa", "", "-", "x.y", "list", "µ"])
+KEYS = st.sampled_from(
+    [*run_verb.RUN_KEYS, "gd.lr", "adam.beta1", "frozen-adam.beta1", "kapa", "", "-", "x.y", "list", "µ"]
+)
 VALUES = st.one_of(
     st.sampled_from(
         ["3", "4", "nan", "inf", "-1", "0", "1e5", "gd", "gd,adam", "1,2/3", "linear", "true", "", "1e400", "½"]
@@ -226,7 +260,7 @@ WORDS = st.lists(st.one_of(st.builds("{}={}".format, KEYS, VALUES), st.text(max_
 @given(WORDS)
 def test_no_words_make_a_traceback(command, monkeypatch, words):
     """Whatever is typed: an exit code, one line at most on standard error, nothing raised."""
-    monkeypatch.setattr(cli, "_write", lambda *rest: [])  # drawing three hundred figures would take minutes
+    monkeypatch.setattr(run_verb, "_write", lambda *rest: [])  # drawing three hundred figures would take minutes
     monkeypatch.setattr("quadsim.results.check_folder", lambda folder: None)
     if not any(word.startswith("steps=") for word in words):
         words = [*words, "steps=50"]

@@ -11,14 +11,20 @@ import quadsim
 
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
-    "checks", "streams", "spectra", "problem", "cases", "optimizers", "kernels", "compiler", "trajectory", "table",
-    "tiles", "solver", "theory", "plots", "results", "grammar", "cli", "__main__",
+    "checks", "streams", "spectra", "hessian", "problem", "cases", "optimizers", "kernels", "compiler", "trajectory",
+    "table", "tiles", "solver", "theory", "plots", "results", "grammar", "verbs", "cli", "__main__",
 ]  # fmt: skip
 
 
 def imports(module):
-    """The quadsim modules that a module imports, anywhere in its text, but for type checking alone."""
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    """The quadsim modules that a module or package imports, anywhere in its text, but for type checking alone."""
+    folder = PACKAGE / module
+    paths = sorted(folder.glob("*.py")) if folder.is_dir() else [PACKAGE / f"{module}.py"]
+    return set().union(*(imports_of(path) for path in paths)) - {module}
+
+
+def imports_of(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in list(ast.walk(tree)):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []
@@ -34,7 +40,15 @@ def imports(module):
 
 
 def test_the_order_names_every_module():
-    assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} == set(ORDER)
+    there = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert there - {"__init__"} == set(ORDER)
+
+
+def test_only_the_measure_verb_imports_hessian():
+    users = [
+        path.name for path in PACKAGE.rglob("*.py") if path.parent.name != "hessian" and "hessian" in imports_of(path)
+    ]
+    assert users == ["measure.py"]
 
 
 @pytest.mark.parametrize("module", ORDER)
@@ -50,7 +64,7 @@ def test_theory_knows_problems_and_optimizers_only():
 def test_the_check_sees_imports():
     """The control: what is known to be imported is found, also inside functions."""
     assert {"checks", "streams", "spectra"} <= imports("problem")
-    assert {"plots", "results"} <= imports("cli")
+    assert {"plots", "results"} <= imports("verbs")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +76,7 @@ def test_the_check_sees_imports():
             ["numpy", "numba", "matplotlib", "pandas", "scipy", "rich"],
         ),
         ("import quadsim; quadsim.case(3)", ["numba", "matplotlib", "pandas", "scipy", "rich"]),
+        ("import quadsim; quadsim.case(1)", ["numba", "matplotlib", "pandas", "scipy", "rich", "torch"]),
         ("import quadsim; quadsim.solve(quadsim.case(3), quadsim.GD())", ["matplotlib", "pandas", "torch"]),
     ],
 )

@@ -1,8 +1,4 @@
-"""Where eigenvalues come from: made by hand, or drawn from a law; taken to a condition number, dealt to blocks.
-
-Eigenvalues only: no matrices, no bases. A spectrum is an increasing array of positive numbers, and the spectra of
-a problem are a tuple of them, one for each block.
-"""
+"""Eigenvalues made by hand or drawn from a law; taken to a condition number, dealt to blocks."""
 
 from __future__ import annotations
 
@@ -21,29 +17,29 @@ MOST = 2**15  # eigenvalues of one problem
 MOST_ENTRIES = 2**24  # of a matrix that a law draws
 
 
-def by_block(spectra: Sequence[Any]) -> Spectra:
-    """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`."""
+def by_block(spectra: Sequence[Any], *, signed: bool = False) -> Spectra:
+    """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`; `signed` lets any finite value pass."""
     if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
         raise InputTypeError(
             f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
         )
-    blocks = tuple(_checked(block, f"block {number}") for number, block in enumerate(spectra))
+    blocks = tuple(_checked(block, f"block {number}", signed) for number, block in enumerate(spectra))
     if sum(block.size for block in blocks) > MOST:
         raise InputError(f"a problem must have at most {MOST} eigenvalues, got {sum(block.size for block in blocks)}")
     return blocks
 
 
-def _checked(eigenvalues: Any, where: str) -> np.ndarray:
+def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
     """The eigenvalues as an increasing array, if they are finite and positive."""
     array = checks.numbers_of(f"{where}: eigenvalues must be numbers", eigenvalues)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{where} must be a list of at least one eigenvalue, got {checks.shown(eigenvalues)}")
     if array.size > MOST:
         raise InputError(f"{where} must have at most {MOST} eigenvalues, got {array.size}")
-    bad = array[~(np.isfinite(array) & (array > 0))]
+    bad = array[~(np.isfinite(array) & (signed | (array > 0)))]
     if bad.size:
-        raise InputError(f"{where}: eigenvalues must be finite and above 0, got {bad[0]:g}")
-    extreme = array[(array < SMALLEST) | (array > LARGEST)]
+        raise InputError(f"{where}: eigenvalues must be finite{'' if signed else ' and above 0'}, got {bad[0]:g}")
+    extreme = array[(abs(array) > LARGEST) | ((array < SMALLEST) & (not signed))]
     if extreme.size:
         raise InputError(f"{where}: eigenvalues must lie between {SMALLEST:g} and {LARGEST:g}, got {extreme[0]:g}")
     return np.sort(array)
@@ -118,14 +114,15 @@ LAWS: dict[str, Callable[..., np.ndarray]] = {
 def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectra:
     """The spectra taken jointly to condition number `kappa`.
 
-    ``affine``     onto [1, kappa] by one line for all blocks, so that relative ranges are kept;
+    ``affine``     onto [1, kappa] by one line for all blocks, so that relative ranges are kept; values that are zero
+                   or negative, as measured ones may be, are welcome;
     ``geometric``  onto [1, kappa] by one power for all blocks, so that places on a log scale are kept;
     ``clusters``   each cluster (a gap of more than a factor 5 parts two) is scaled as a whole: the lowest stays, the
                    highest ends at kappa times the smallest eigenvalue, those between keep their place on a log scale.
     """
     kappa = checks.real("kappa", kappa, at_least=1, at_most=LARGEST)
     take = MAPS[checks.choice("map", map, MAPS)]
-    blocks = by_block(spectra)
+    blocks = by_block(spectra, signed=take is _affine)
     values, index = np.unique(np.concatenate(blocks), return_inverse=True)
     if values.size == 1 and kappa != 1:
         raise InputError(f"all eigenvalues are equal to {values[0]:g}: no map takes them to kappa={kappa:g}")

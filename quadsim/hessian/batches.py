@@ -1,0 +1,201 @@
+"""Batches to measure on: tokens of a text, or labelled images, chosen by seed and described for the provenance."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from quadsim.checks import InputError
+from quadsim.streams import stream
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs and targets, and what they are; targets of −100 are not counted in the loss, as in torch."""
+
+    inputs: Tensor
+    targets: Tensor
+    facts: dict[str, Any]
+
+
+def text(
+    path: Path,
+    shape: tuple[int, int],
+    *,
+    seed: int,
+    vocabulary: int,
+    vocab: Path | None = None,
+    masked: bool = False,
+    number: int | None = None,
+) -> Batch:
+    """`shape[0]` windows of `shape[1]` tokens; targets are the next tokens, or the masked ones.
+
+    Without `vocab` (a folder with GPT2's encoder.json and vocab.bpe) the tokens are the text's bytes, which are tokens
+    0 to 255 of GPT2's vocabulary too, in another order. `number` asks for another batch of the same seed.
+    """
+    tokens, checksum = _tokens(path, vocab)
+    count, length = shape
+    window = length if masked else length + 1  # the last target is one further on
+    if tokens.size < window * count:
+        raise InputError(
+            f"{path} has {tokens.size} tokens: a batch of {count} x {length} needs at least {window * count}"
+        )
+    if tokens.max() >= vocabulary:
+        raise InputError(f"{path}: token {tokens.max()} is outside the network's vocabulary of {vocabulary}")
+    rng = _stream(seed, number)
+    # Windows that do not overlap: starts among the places that are left when all windows are taken out.
+    free = np.sort(rng.integers(0, tokens.size - window * count + 1, size=count))
+    windows = np.stack([tokens[first : first + window] for first in free + window * np.arange(count)])
+    if masked:
+        hidden = rng.random(windows.shape) < 0.15
+        hidden[:, 0] |= ~hidden.any(axis=1)  # at least one in every window
+        inputs, targets = np.where(hidden, vocabulary - 1, windows), np.where(hidden, windows, -100)
+    else:
+        inputs, targets = windows[:, :-1], windows[:, 1:]
+    facts = {
+        "text": path.name,
+        "sha256": checksum,
+        "tokens": f"{count}x{length}",
+        "tokenizer": "bytes" if vocab is None else "GPT2's byte-level BPE",
+    }
+    return Batch(torch.from_numpy(inputs.copy()), torch.from_numpy(targets.copy()), facts)
+
+
+def _stream(seed: int, number: int | None) -> np.random.Generator:
+    return stream(seed, "batch") if number is None else stream(seed, "batch", number)
+
+
+@cache
+def _tokens(path: Path, vocab: Path | None) -> tuple[np.ndarray, str]:
+    """A text's tokens and its checksum; kept, for training asks again and again."""
+    content = _content(path)
+    tokens = (
+        np.frombuffer(content, dtype=np.uint8).astype(np.int64) if vocab is None else _encoded(content, vocab, path)
+    )
+    return tokens, hashlib.sha256(content).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    return path.read_bytes()
+
+
+def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
+    """GPT2's tokens, by the package tokenizers."""
+    try:
+        from tokenizers import ByteLevelBPETokenizer
+    except ImportError:
+        raise InputError("vocab= needs the package tokenizers: pip install 'quadsim[torch]'") from None
+    files = [vocab / name for name in ("encoder.json", "vocab.bpe")]
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"vocab={vocab} must be a folder with encoder.json and vocab.bpe: there is no {file}")
+    try:
+        decoded = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a UTF-8 text") from None
+    try:
+        tokenizer = ByteLevelBPETokenizer(*map(str, files))
+    except Exception as error:  # the package raises bare exceptions
+        raise InputError(f"vocab={vocab} cannot be read: {error}") from None
+    return np.array(tokenizer.encode(decoded).ids, dtype=np.int64)
+
+
+def images(
+    path: Path,
+    count: int,
+    *,
+    seed: int,
+    size: tuple[int, int],
+    channels: int,
+    classes: int,
+    labels: Path | None = None,
+    number: int | None = None,
+) -> Batch:
+    """`count` images, resized to `size`, standardized by the mean and deviation of the batch in each channel.
+
+    The file is an .npz with ``images`` (n, height, width[, 3]) of bytes and ``labels`` (n,), or an IDX file as MNIST's,
+    plain or gzipped, with its labels in another.
+    """
+    content = _content(path)
+    if path.suffix.lower() == ".npz":
+        pixels, targets = _npz_images(path)
+    elif labels is None:
+        raise InputError(f"images={path} is no .npz: give labels=FILE, the labels in IDX format, beside it")
+    else:
+        pixels, targets = _idx(path, 3), _idx(labels, 1)
+    if pixels.ndim == 3:
+        pixels = np.repeat(pixels[..., None], 3, axis=3)
+    if pixels.ndim != 4 or pixels.shape[3] != 3 or min(pixels.shape) == 0:
+        raise InputError(
+            f"{path}: images must have shape (n, height, width) or (n, height, width, 3), got {pixels.shape}"
+        )
+    if targets.shape != (len(pixels),):
+        raise InputError(f"{path}: {len(pixels)} images need {len(pixels)} labels, got shape {targets.shape}")
+    if count > len(pixels):
+        raise InputError(f"{path} has {len(pixels)} images: a batch of {count} needs more")
+    if targets.min() < 0 or targets.max() >= classes:
+        raise InputError(f"{path}: labels must be from 0 to {classes - 1}, got {targets.min()} to {targets.max()}")
+    chosen = np.sort(_stream(seed, number).choice(len(pixels), count, replace=False))
+    x = torch.from_numpy(pixels[chosen].astype(np.float32)).permute(0, 3, 1, 2) / 255
+    if x.shape[2:] != size:
+        x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
+    if channels == 1:
+        x = x.mean(1, keepdim=True)
+    deviation = x.std((0, 2, 3), keepdim=True)
+    if not (deviation > 0).all():
+        raise InputError(f"{path}: the images of the batch are all of one colour")
+    x = (x - x.mean((0, 2, 3), keepdim=True)) / deviation
+    facts = {
+        "images": path.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "batch": count,
+        "size": f"{size[0]}x{size[1]}",
+    }
+    return Batch(x, torch.from_numpy(targets[chosen].astype(np.int64)), facts)
+
+
+def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            pixels, targets = content["images"], content["labels"]
+    except KeyError as error:
+        raise InputError(f"{path} must hold arrays images and labels: {error.args[0]}") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{path} cannot be read: it is truncated, pickled, or no .npz at all") from None
+    if pixels.dtype != np.uint8 or targets.dtype.kind not in "iu":
+        raise InputError(f"{path}: images must be bytes and labels whole numbers, got {pixels.dtype}, {targets.dtype}")
+    return pixels, targets
+
+
+def _idx(path: Path, dimensions: int) -> np.ndarray:
+    """An IDX file of bytes: 0, 0, 8, the number of dimensions, each dimension in four bytes, then the data."""
+    content = _content(path)
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError):
+            raise InputError(f"{path} cannot be read: it is a truncated gzip file") from None
+    head = 4 + 4 * dimensions
+    if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < head:
+        raise InputError(f"{path} is not an IDX file of bytes with {dimensions} dimensions")
+    shape = tuple(int.from_bytes(content[4 + 4 * k : 8 + 4 * k], "big") for k in range(dimensions))
+    if len(content) - head != int(np.prod(shape)):
+        raise InputError(f"{path} says it has shape {shape} and holds {len(content) - head} bytes: it is damaged")
+    return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
+
+
+def cross_entropy(batch: Batch, logits: Tensor) -> Tensor:
+    """The mean over what is counted, for (batch, classes) and (batch, length, vocabulary) alike."""
+    return F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), ignore_index=-100)

@@ -1,0 +1,324 @@
+"""Measuring: the spectra of a network's blocks, one after the other, each saved as soon as it is known.
+
+A measurement that was cut off goes on where it was, and comes out the same: what a block's probes draw depends on the
+seed, the block's name and the probe alone. The same seed gives the same bits with the same number of torch's threads,
+and the same numbers to rounding with another.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from quadsim import checks
+from quadsim.checks import InputError, InputTypeError
+from quadsim.hessian import memory
+from quadsim.hessian.lanczos import Quadrature, quadrature
+from quadsim.hessian.models import parameter_names
+from quadsim.hessian.operators import CURVATURES, Loss, Outputs, operator
+from quadsim.spectra import files
+from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.streams import stream
+
+MOST_STEPS, MOST_PROBES = 2000, 1000
+NOISE = 0.5  # products whose asymmetry is above this are rounding
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a measurement stands, for whoever shows it."""
+
+    block: str
+    probe: int
+    probes: int
+    step: int
+    steps: int
+    done: float  # the share of all products that is done
+    seconds_left: float | None
+
+
+def measure(
+    module: nn.Module,
+    outputs: Outputs,
+    loss: Loss,
+    *,
+    blocks: Sequence[str] | None = None,
+    steps: int = 60,
+    probes: int = 2,
+    seed: int = 0,
+    curvature: str = "hessian",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    command: str | None = None,
+    state: Callable[[str], None] | None = None,
+    progress: Callable[[Stage], None] | None = None,
+) -> Measured:
+    """Spectra of the blocks of any network, under any loss.
+
+    >>> measured = measure(net, lambda: net(x), lambda z: cross_entropy(z, y), blocks=["fc1", "fc2"], out="mine.npz")
+
+    Parameters
+    ----------
+    outputs, loss :
+        The network's outputs, and the loss as a function of them: what is measured is ``loss(outputs())``.
+    blocks : list of str, optional
+        Parameters by name, a closing ".weight" left out; ``*`` stands for anything. By default every weight.
+    steps, probes, seed :
+        Lanczos steps for each probe; probes for each block; what the probes are drawn from.
+    curvature : "hessian" or "gauss-newton"
+    out : path, optional
+        An .npz file, written after every probe. One that is there is continued if it was made with the same settings,
+        and a finished one is left alone unless `overwrite` is set.
+    settings : mapping, optional
+        What else fixes the numbers (network, data): kept in the provenance, and compared before continuing.
+    facts, command :
+        Kept in the provenance: what is known of the network, and the command line that makes it again.
+    state, progress : callable, optional
+        Told one sentence for people now and then; told where the measurement stands after every product.
+    """
+    say = state or (lambda sentence: None)
+    steps = checks.whole("steps", steps, at_least=2, at_most=MOST_STEPS)
+    probes = checks.whole("probes", probes, at_least=1, at_most=MOST_PROBES)
+    checks.whole("seed", seed, at_least=0)
+    checks.choice("curvature", curvature, CURVATURES)
+    if not isinstance(module, nn.Module):
+        raise InputTypeError(f"module must be a torch.nn.Module, got {checks.shown(module)}")
+    names = chosen_blocks(module, blocks)
+    path = None if out is None else check_out(out)
+    parameters = dict(module.named_parameters())
+    fixed = {
+        **(settings or {}),
+        "curvature": curvature,
+        "steps": steps,
+        "probes": probes,
+        "seed": seed,
+        "dtype": str(next(iter(parameters.values())).dtype).removeprefix("torch."),
+        "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
+    }
+    measured = _begin(
+        path, overwrite, name or type(module).__name__, fixed, names, {**(facts or {}), "command": command}
+    )
+    left = [block for block in names if block not in measured.blocks or measured.blocks[block].probes < probes]
+    _check_memory(module, outputs, loss, curvature, {block: names[block] for block in left}, steps, say)
+    clock = _Clock([len(left) * probes, steps], progress)
+    for block in left:
+        with operator(module, names[block], outputs, loss, curvature=curvature, seed=seed) as product:
+            parameter = parameters[names[block]]
+            have = measured.blocks[block].probes if block in measured.blocks else 0
+            clock.skip(have)
+            for probe in range(have, probes):
+                started = time.perf_counter()
+                start = stream(seed, "probe", block, probe).standard_normal(parameter.numel())
+                clock.begin(block, probe, probes)
+                try:
+                    rule = quadrature(product, start, steps, parameter.dtype, clock.tick)
+                except FloatingPointError:
+                    raise InputError(
+                        f"block {block}: a product with its {curvature} is not finite{_kept(path)}"
+                    ) from None
+                _check_zero(block, rule, curvature, path)
+                seconds = time.perf_counter() - started
+                measured = _added(measured, block, parameter.numel(), rule, seconds, names)
+                if path is not None:
+                    files.write(path, measured)
+                say(
+                    f"{block}, probe {probe + 1} of {probes}: eigenvalues {rule.nodes[0]:.4g} to {rule.nodes[-1]:.4g}, "
+                    f"{seconds:.0f} s{clock.left()}"
+                )
+    return measured
+
+
+def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
+    """The blocks asked for, by name, and the parameters they are."""
+    there = parameter_names(module)
+    if blocks is None:
+        blocks = [block for block, name in there.items() if name.endswith("weight")] or list(there)
+    chosen: dict[str, str] = {}
+    for pattern in blocks:
+        wanted = pattern.removesuffix(".weight") if isinstance(pattern, str) else pattern
+        if not isinstance(wanted, str):
+            raise InputTypeError(f"blocks must be names, got {checks.shown(pattern)}")
+        found = [wanted] if wanted in there else fnmatch.filter(there, wanted)
+        if not found:
+            try:
+                checks.choice("block", pattern, there)
+            except InputError as error:
+                raise InputError(_shortened(str(error), 700)) from None
+        chosen |= {block: there[block] for block in found}
+    if not chosen:
+        raise InputError("blocks must name at least one block")
+    return chosen
+
+
+def _shortened(sentence: str, most: int) -> str:
+    """The sentence without its middle, if it is long: a network may have hundreds of blocks."""
+    return sentence if len(sentence) <= most else f"{sentence[: most - 100]} … {sentence[-90:]}"
+
+
+def check_out(out: str | Path) -> Path:
+    """The path, if a measurement can be written there."""
+    path = Path(out)
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"out must end in .npz, got {path}")
+    if path.is_dir():
+        raise InputError(f"out={path} is a folder")
+    if not path.parent.is_dir():
+        raise InputError(f"out={path}: there is no folder {path.parent}")
+    return path
+
+
+def _begin(
+    path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], facts: dict[str, Any]
+) -> Measured:
+    """A measurement to go on with: an empty one, or the one in the file if it is the same and unfinished."""
+    provenance = {
+        "name": name,
+        "settings": fixed,
+        **facts,
+        "date": datetime.date.today().isoformat(),
+        "finished": False,
+        "blocks": {},
+    }
+    if path is None or overwrite or not path.exists():
+        return Measured(name, {}, provenance)
+    try:
+        found = files.read(path)
+        before = found.provenance["settings"]
+    except (InputError, KeyError):
+        raise InputError(
+            f"{path} is there and was not written by quadsim measure, or was damaged: choose another out="
+        ) from None
+    differing = [key for key in {**before, **fixed} if before.get(key) != fixed.get(key)]
+    if differing:
+        key = differing[0]
+        raise InputError(
+            f"{path} was measured with {key}={checks.shown(before.get(key))}, not {checks.shown(fixed.get(key))}: "
+            f"choose another out=, or set overwrite=true"
+        )
+    if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
+        raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
+    return found
+
+
+def _check_memory(
+    module: nn.Module,
+    outputs: Outputs,
+    loss: Loss,
+    curvature: str,
+    names: dict[str, str],
+    steps: int,
+    say: Callable[[str], None],
+) -> None:
+    """State the memory of the block that needs most, and refuse if there is less."""
+    parameters, worst = dict(module.named_parameters()), (0, 0, 0, "")
+    unknown = False
+    for block, name in names.items():
+        parameter = parameters[name]
+        basis = memory.basis_bytes(parameter.numel(), steps, parameter.dtype)
+        graph = memory.graph_bytes(module, name, outputs, loss, curvature)
+        unknown |= graph is None
+        worst = max(worst, (basis + (graph or 0), basis, graph or 0, block))
+    total, basis, graph, block = worst
+    free = memory.available()
+    parts = f"{_gb(basis)} for {steps} Lanczos vectors, " + (
+        "the graph's size is not known" if unknown else f"{_gb(graph)} for the graph"
+    )
+    need = f"block {block} needs about {_gb(total)} of memory beside the network ({parts})"
+    if free is not None and total > free:
+        raise InputError(f"{need}, and {_gb(free)} are free: use fewer steps, a smaller batch or other blocks")
+    say(f"At most: {need}" + ("" if free is None else f"; {_gb(free)} are free"))
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+def _check_zero(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
+    if abs(rule.nodes).max() == 0:
+        raise InputError(f"block {block}: its {curvature} is zero: leave it out of blocks={_kept(path)}")
+    if rule.asymmetry > NOISE:
+        raise InputError(
+            f"block {block}: its {curvature} is zero but for rounding (products differ from their mirror images by "
+            f"{rule.asymmetry:.0%}): leave it out of blocks={_kept(path)}"
+        )
+
+
+def _kept(path: Path | None) -> str:
+    return "" if path is None or not path.exists() else f"; what was measured before is kept in {path}"
+
+
+def _added(
+    measured: Measured, block: str, size: int, rule: Quadrature, seconds: float, names: dict[str, str]
+) -> Measured:
+    """The measurement with one probe more."""
+    before = measured.blocks.get(block, MeasuredBlock(block, size, (), (), ()))
+    after = replace(
+        before,
+        nodes=(*before.nodes, rule.nodes),
+        weights=(*before.weights, rule.weights),
+        residuals=(*before.residuals, rule.residuals),
+    )
+    facts = measured.provenance["blocks"].get(block, {"size": size, "seconds": [], "asymmetry": [], "threads": []})
+    facts = {
+        "size": size,
+        "seconds": [*facts["seconds"], round(seconds, 1)],
+        "asymmetry": [*facts["asymmetry"], float(f"{rule.asymmetry:.2g}")],
+        "threads": [*facts["threads"], torch.get_num_threads()],
+    }
+    blocks = {**measured.blocks, block: after}
+    probes = measured.provenance["settings"]["probes"]
+    finished = all(name in blocks and blocks[name].probes == probes for name in names)
+    told = {**measured.provenance["blocks"], block: facts}
+    provenance = {**measured.provenance, "finished": finished, "blocks": told}
+    return Measured(measured.name, blocks, provenance)
+
+
+class _Clock:
+    """Counts products and tells the time left."""
+
+    def __init__(self, shape: Sequence[int], progress: Callable[[Stage], None] | None) -> None:
+        self.total, self.steps = shape[0] * shape[1], shape[1]
+        self.progress = progress
+        self.done = self.counted = 0
+        self.started = time.perf_counter()
+        self.where = ("", 0, 1)
+
+    def skip(self, probes: int) -> None:
+        """These were measured before."""
+        self.done += probes * self.steps
+
+    def begin(self, block: str, probe: int, probes: int) -> None:
+        self.done = -(-self.done // self.steps) * self.steps  # a probe that ended early counts in full
+        self.where = (block, probe, probes)
+
+    def tick(self, step: int) -> None:
+        self.done += 1
+        self.counted += 1
+        if self.progress is not None:
+            block, probe, probes = self.where
+            share, left = self.done / self.total, self.seconds_left()
+            self.progress(Stage(block, probe, probes, step, self.steps, share, left))
+
+    def seconds_left(self) -> float | None:
+        if self.counted < 3:
+            return None
+        return (time.perf_counter() - self.started) / self.counted * (self.total - self.done)
+
+    def left(self) -> str:
+        left = self.seconds_left()
+        if left is None or self.done >= self.total:
+            return ""
+        return f"; about {left:.0f} s left" if left < 100 else f"; about {left / 60:.0f} min left"

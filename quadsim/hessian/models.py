@@ -1,0 +1,119 @@
+"""The networks that can be measured by name: how each is built, what it reads, and which of its blocks are usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.hessian.convnets import MLP, VGG16, ResNet18
+from quadsim.hessian.transformers import BERT, GPT2, ViT
+from quadsim.streams import stream
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network by name. `reads` is text, masked text or images; `build` is told the size of the images."""
+
+    title: str
+    reads: str
+    blocks: tuple[str, ...]
+    build: Callable[[Size], nn.Module]
+    size: Size = (0, 0)
+    least_size: int = 1
+    channels: int = 3
+    classes: int = 1000
+
+
+def _layer(number: int) -> tuple[str, ...]:
+    parts = ("query", "key", "value", "attention_out", "mlp_in", "mlp_out", "norm1", "norm2")
+    return tuple(f"layer{number}.{part}" for part in parts)
+
+
+MODELS = {
+    "gpt2": Model(
+        "GPT2, 124,439,808 parameters: N(0, 0.02²), residual projections divided by √(2·layers), tied embedding",
+        "text",
+        ("embedding", *_layer(3)),
+        lambda size: GPT2(),
+    ),
+    "gpt2-nano": Model(
+        "GPT2 with 6 layers of width 384 and 6 heads, on bytes (vocabulary 256, context 256)",
+        "text",
+        ("embedding", *_layer(3)),
+        lambda size: GPT2(layers=6, width=384, heads=6, vocabulary=256, context=256),
+    ),
+    "bert-mini": Model(
+        "BERT-style encoder with 4 layers of width 256 and 4 heads, masked tokens, truncated N(0, 0.02²)",
+        "masked text",
+        ("embedding", *_layer(2), "head"),
+        lambda size: BERT(),
+    ),
+    "vit-small": Model(
+        "ViT with 6 layers of width 192, 3 heads and patches of 8 x 8, initialized as DeiT, 1000 classes",
+        "images",
+        ("patches", *_layer(2), "head"),
+        lambda size: ViT(image=size),
+        size=(64, 64),
+        least_size=8,
+    ),
+    "resnet18": Model(
+        "ResNet18, 11,689,512 parameters: torchvision's layout and initialization, 1000 classes",
+        "images",
+        (
+            "conv1", "layer1.0.conv1", "layer1.1.conv1", "layer2.0.conv1", "layer2.1.conv1",
+            "layer3.0.conv1", "layer3.1.conv1", "layer4.0.conv1", "layer4.1.conv1", "fc",
+        ),
+        lambda size: ResNet18(),
+        size=(64, 64),
+    ),
+    "vgg16": Model(
+        "VGG16 with BatchNorm, 138,365,992 parameters: torchvision's layout and initialization, 1000 classes",
+        "images",
+        (
+            "features.0", "features.3", "features.7", "features.10", "features.14", "features.20",
+            "features.27", "features.34", "features.40", "classifier.6",
+        ),
+        lambda size: VGG16(),
+        size=(32, 32),
+        least_size=32,
+    ),
+    "mlp": Model(
+        "MLP with two hidden layers of 128 ReLUs on grey images of 28 x 28, 10 classes, torch's initialization",
+        "images",
+        ("layer0", "layer1", "layer2"),
+        lambda size: MLP(inputs=size[0] * size[1]),
+        size=(28, 28),
+        channels=1,
+        classes=10,
+    ),
+}  # fmt: skip
+
+
+def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
+    """The network at initialization under `seed`, in float32."""
+    model = MODELS[checks.choice("model", name, MODELS)]
+    size = size or model.size
+    if min(size) < model.least_size and model.reads == "images":
+        raise InputError(f"model={name} needs images of at least {model.least_size} x {model.least_size}, got {size}")
+    if name == "vit-small" and (size[0] % 8 or size[1] % 8):
+        raise InputError(f"model={name} needs images whose sides are multiples of 8, got {size[0]}x{size[1]}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(stream(seed, "initialization").integers(2**62)))
+        return model.build(size)
+
+
+def parameter_names(module: nn.Module) -> dict[str, str]:
+    """Blocks and the parameters they are: a block is a parameter, its name without a closing ".weight"."""
+    return {name.removesuffix(".weight"): name for name, _ in module.named_parameters()}
+
+
+def count(module: nn.Module) -> int:
+    return int(np.sum([parameter.numel() for parameter in module.parameters()]))

@@ -1,0 +1,143 @@
+"""Measuring a network by its name: network and batch from plain settings, which the provenance repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.hessian import batches, models
+from quadsim.hessian.batches import Batch
+from quadsim.hessian.measure import check_out, chosen_blocks, measure
+from quadsim.hessian.models import MODELS
+from quadsim.hessian.training import train
+from quadsim.spectra.files import Measured
+
+MODES = ("evaluation", "training")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def measure_model(
+    model: str,
+    *,
+    blocks: Sequence[str] | None = None,
+    text: str | Path | None = None,
+    vocab: str | Path | None = None,
+    tokens: tuple[int, int] = (2, 128),
+    images: str | Path | None = None,
+    labels: str | Path | None = None,
+    batch: int = 64,
+    size: tuple[int, int] | None = None,
+    source: str | None = None,
+    train_steps: int = 0,
+    mode: str = "evaluation",
+    dtype: str = "float32",
+    steps: int = 60,
+    probes: int = 2,
+    seed: int = 0,
+    **how: Any,
+) -> Measured:
+    """Spectra of the blocks of a network in `MODELS`, on a batch of a text or of images.
+
+    Parameters
+    ----------
+    blocks : list of str, optional
+        By default the usual ones of the network.
+    text, vocab, tokens :
+        For GPT2 and BERT: a text file, the folder of GPT2's vocabulary (bytes without it), windows x tokens.
+    images, labels, batch, size :
+        For the others: an .npz with images and labels, or two IDX files; how many; the size they are brought to.
+    source : str, optional
+        Where the data come from, for the provenance.
+    train_steps : int
+        Train for so many steps first, on other batches of the same data.
+    mode : "evaluation" or "training"
+        What BatchNorm does.
+    how :
+        curvature, out, overwrite, command, state, progress: as in `measure`.
+    """
+    described = MODELS[checks.choice("model", model, MODELS)]
+    checks.choice("mode", mode, MODES)
+    checks.choice("dtype", dtype, DTYPES)
+    checks.whole("train", train_steps, at_least=0)
+    if how.get("out") is not None:
+        check_out(how["out"])
+    network = models.build(model, seed=seed, size=size)
+    asked = list(described.blocks if blocks is None else blocks)
+    chosen_blocks(network, asked)
+
+    def draw(number: int | None) -> Batch:
+        return _batch(
+            model, network, number=number, seed=seed, text=text, vocab=vocab, tokens=tokens, images=images,
+            labels=labels, batch=batch, size=size,
+        )  # fmt: skip
+
+    data = draw(None)
+    if train_steps:
+        train(network, draw, train_steps, how.get("state"))
+    network.train(mode == "training").to(DTYPES[dtype])
+    inputs = data.inputs if data.inputs.dtype == torch.int64 else data.inputs.to(DTYPES[dtype])
+    with torch.no_grad():
+        loss = float(batches.cross_entropy(data, network(inputs)))
+    settings = {
+        "model": model,
+        "architecture": described.title,
+        "parameters": models.count(network),
+        "trained": train_steps,
+        "mode": mode,
+        "data": {**data.facts, **({"source": source} if source else {})},
+    }
+    return measure(
+        network,
+        lambda: network(inputs),
+        lambda logits: batches.cross_entropy(data, logits),
+        blocks=asked,
+        steps=steps,
+        probes=probes,
+        seed=seed,
+        name=model,
+        settings=settings,
+        facts={"loss": float(f"{loss:.6g}")},
+        **how,
+    )
+
+
+def _batch(model: str, network: Any, *, number: int | None, seed: int, **data: Any) -> Batch:
+    """The batch to measure on (number None), or one to train on."""
+    described = MODELS[model]
+    if described.reads == "images":
+        for key in ("text", "vocab"):
+            if data[key] is not None:
+                raise InputError(f"model={model} reads images, not text: give images=FILE, not {key}=")
+        if data["images"] is None:
+            raise InputError(f"model={model} needs images=FILE: an .npz with images and labels, or an IDX file")
+        return batches.images(
+            Path(data["images"]),
+            checks.whole("batch", data["batch"], at_least=1),
+            seed=seed,
+            number=number,
+            size=data["size"] or described.size,
+            channels=described.channels,
+            classes=described.classes,
+            labels=None if data["labels"] is None else Path(data["labels"]),
+        )
+    for key in ("images", "labels", "size"):
+        if data[key] is not None:
+            raise InputError(f"model={model} reads text, not images: give text=FILE, not {key}=")
+    if data["text"] is None:
+        raise InputError(f"model={model} needs text=FILE: a plain text to take a batch of tokens from")
+    if data["tokens"][1] > network.context:
+        raise InputError(f"model={model} reads at most {network.context} tokens at a time, got {data['tokens'][1]}")
+    return batches.text(
+        Path(data["text"]),
+        data["tokens"],
+        seed=seed,
+        number=number,
+        vocabulary=network.vocabulary,
+        vocab=None if data["vocab"] is None else Path(data["vocab"]),
+        masked=described.reads == "masked text",
+    )

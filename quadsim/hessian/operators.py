@@ -1,0 +1,97 @@
+"""A block's curvature as an operator: the Hessian or the Gauss–Newton matrix of a loss in one parameter alone.
+
+The graph of the first derivative is built once and kept; every product is then one backward pass through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from quadsim import checks
+
+Outputs = Callable[[], Tensor]
+Loss = Callable[[Tensor], Tensor]
+Product = Callable[[Tensor], Tensor]
+
+
+@contextmanager
+def operator(
+    module: nn.Module, name: str, outputs: Outputs, loss: Loss, *, curvature: str = "hessian", seed: int = 0
+) -> Iterator[Product]:
+    """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in the parameter called `name`.
+
+    Inside, only that parameter asks for a gradient; afterwards the module is as it was, buffers included. What the
+    forward pass draws at random (dropout) is fixed by `seed`.
+    """
+    build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
+    parameter = dict(module.named_parameters())[name]
+    asked = {one: one.requires_grad for one in module.parameters()}
+    kept = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode counts what it sees
+    try:
+        for one in asked:
+            one.requires_grad_(one is parameter)
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(seed)
+            product = build(parameter, outputs, loss)
+        yield product
+    finally:
+        for one, before in asked.items():
+            one.requires_grad_(before)
+        with torch.no_grad():
+            for buffer, content in kept.items():
+                buffer.copy_(content)
+
+
+def _hessian(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Product:
+    gradient = _derivative(loss(outputs()), parameter)
+
+    def product(v: Tensor) -> Tensor:
+        if gradient is None or not gradient.requires_grad:  # the loss is linear in the block, or blind to it
+            return torch.zeros_like(v)
+        (hv,) = torch.autograd.grad(gradient, parameter, v.view_as(parameter), retain_graph=True, allow_unused=True)
+        return torch.zeros_like(v) if hv is None else hv.reshape(-1)
+
+    return product
+
+
+def _gauss_newton(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Product:
+    """JᵀQJ, J the derivative of the outputs and Q the Hessian of the loss in the outputs."""
+    z = outputs()
+    leaf = z.detach().requires_grad_()
+    slope = _derivative(loss(leaf), leaf)
+    dual = torch.zeros_like(z, requires_grad=True)
+    # Jᵀu is linear in u, so its derivative in u, applied to v, is Jv: forward mode by two backward ones.
+    pulled = _derivative(z, parameter, dual)
+
+    def product(v: Tensor) -> Tensor:
+        if slope is None or not slope.requires_grad or pulled is None:
+            return torch.zeros_like(v)
+        (jv,) = torch.autograd.grad(pulled, dual, v.view_as(parameter), retain_graph=True)
+        (qjv,) = torch.autograd.grad(slope, leaf, jv, retain_graph=True)
+        (back,) = torch.autograd.grad(z, parameter, qjv, retain_graph=True)
+        return back.reshape(-1)
+
+    return product
+
+
+def _derivative(value: Tensor, variable: Tensor, weight: Tensor | None = None) -> Tensor | None:
+    """The derivative with its graph; None where the value does not depend on the variable."""
+    if not value.requires_grad:
+        return None
+    return torch.autograd.grad(value, variable, weight, create_graph=True, allow_unused=True)[0]
+
+
+CURVATURES: dict[str, Callable[[nn.Parameter, Outputs, Loss], Product]] = {
+    "hessian": _hessian,
+    "gauss-newton": _gauss_newton,
+}
+
+
+def dense(product: Product, size: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """The whole matrix, column by column: an oracle for blocks of a few thousand parameters."""
+    matrix = torch.stack([product(column) for column in torch.eye(size, dtype=dtype)])
+    return (matrix + matrix.T) / 2

@@ -1,0 +1,21 @@
+"""Where eigenvalues come from: hand-made, drawn from a law, or measured; taken to a condition number, dealt to blocks.
+
+Eigenvalues only: no matrices, no bases. A spectrum is an increasing array of positive numbers, and the spectra of
+a problem are a tuple of them, one for each block.
+"""
+
+from quadsim.spectra.distance import SIGMA, Distances, density, grid, js_distance, js_matrix, probe_distance
+from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.spectra.library import RULES, SIGNS, library, load, sample, sample_blocks
+from quadsim.spectra.made import LARGEST, LAWS, MAPS, MOST, SMALLEST, Spectra, by_block, deal, law, rescale
+
+__all__ = [  # noqa: RUF022
+    # by hand and by law
+    "LAWS", "MAPS", "Spectra", "by_block", "deal", "law", "rescale",
+    # measured
+    "Measured", "MeasuredBlock", "RULES", "SIGNS", "library", "load", "sample", "sample_blocks",
+    # how much they differ
+    "Distances", "SIGMA", "density", "grid", "js_distance", "js_matrix", "probe_distance",
+    # limits
+    "LARGEST", "MOST", "SMALLEST",
+]  # fmt: skip

@@ -1,0 +1,199 @@
+"""Files of spectra: what `quadsim measure` writes, and a user's own eigenvalues in .npz or CSV. Nothing is unpickled.
+
+A measured file is an .npz with one array for each block and probe, called ``layer3.query/0``, whose rows are nodes,
+weights and residuals, and with the text ``provenance``: JSON that says what was measured, how, and the command that
+measures it again. A user's .npz holds one vector of eigenvalues for each block; a user's CSV has one column for each
+block under its name, or the columns ``block`` and ``eigenvalue``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadsim.checks import InputError
+
+MOST_BYTES = 2**28  # of a file, unpacked
+
+
+@dataclass(frozen=True)
+class MeasuredBlock:
+    """One block's spectrum: for each probe, quadrature nodes, their weights and the residuals of the Ritz pairs.
+
+    Eigenvalues that are known exactly are nodes of equal weight and residual 0.
+    """
+
+    name: str
+    size: int
+    nodes: tuple[np.ndarray, ...]
+    weights: tuple[np.ndarray, ...]
+    residuals: tuple[np.ndarray, ...]
+
+    @property
+    def probes(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of an eigenvalue that any probe saw."""
+        return max(float(abs(nodes).max()) for nodes in self.nodes)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The blocks of one network, and where they come from."""
+
+    name: str
+    blocks: Mapping[str, MeasuredBlock]
+    provenance: Mapping[str, Any]
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.provenance.get("finished", True))
+
+    def block(self, name: str) -> MeasuredBlock:
+        """A block by its name; the names there are, if it is unknown."""
+        if name not in self.blocks:
+            raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
+        return self.blocks[name]
+
+
+def exact(name: str, eigenvalues: Any) -> MeasuredBlock:
+    """A block whose eigenvalues are all known."""
+    values = np.sort(np.asarray(eigenvalues, dtype=np.float64))
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(f"block {name} must be a list of at least one eigenvalue, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise InputError(f"block {name}: eigenvalues must be finite, got {values[~np.isfinite(values)][0]}")
+    even = np.full(values.size, 1 / values.size)
+    return MeasuredBlock(name, values.size, (values,), (even,), (np.zeros(values.size),))
+
+
+def read(path: Path) -> Measured:
+    """The spectra in a file, by its suffix: .npz or .csv."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    if path.stat().st_size > MOST_BYTES:
+        raise InputError(f"{path} is larger than {MOST_BYTES // 2**20} MB: that is no file of spectra")
+    if path.suffix.lower() == ".npz":
+        return _read_npz(path)
+    if path.suffix.lower() == ".csv":
+        return _read_csv(path)
+    raise InputError(f"{path} must be an .npz or a .csv file")
+
+
+def _read_npz(path: Path) -> Measured:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+                raise InputError(f"{path} unpacks to more than {MOST_BYTES // 2**20} MB: that is no file of spectra")
+        with np.load(path, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, NotImplementedError, zipfile.error) as error:
+        pickled = "pickled objects" in str(error) or "allow_pickle" in str(error)
+        why = "it holds pickled objects, which are never loaded" if pickled else "it is truncated or no .npz at all"
+        raise InputError(f"{path} cannot be read: {why}") from None
+    if "provenance" in arrays:
+        return _measured(path, arrays)
+    blocks = {}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf" or array.ndim != 1:
+            raise InputError(f"{path}: {name!r} must be a vector of eigenvalues")
+        blocks[name] = exact(name, array)
+    if not blocks:
+        raise InputError(f"{path} holds no spectra")
+    return Measured(path.stem, blocks, {"source": path.name})
+
+
+def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
+    """What `write` wrote."""
+    try:
+        provenance = json.loads(str(arrays.pop("provenance")))
+        sizes = {name: int(facts["size"]) for name, facts in provenance["blocks"].items()}
+        probes: dict[str, dict[int, np.ndarray]] = {name: {} for name in sizes}
+        for key, array in arrays.items():
+            name, _, probe = key.rpartition("/")
+            if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != 3 or not np.isfinite(array).all():
+                raise ValueError(key)
+            probes[name][int(probe)] = array
+        blocks = {}
+        for name, found in probes.items():
+            rows = [found[probe] for probe in sorted(found)]
+            if not rows:
+                raise ValueError(name)
+            columns = [tuple(row[part] for row in rows) for part in range(3)]
+            blocks[name] = MeasuredBlock(name, sizes[name], columns[0], columns[1], columns[2])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path} was not written by quadsim measure, or was damaged since") from None
+    return Measured(str(provenance.get("name", path.stem)), blocks, provenance)
+
+
+def _read_csv(path: Path) -> Measured:
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} cannot be read: it is not a CSV text") from None
+    if not rows:
+        raise InputError(f"{path} is empty")
+    head, body = [cell.strip() for cell in rows[0]], rows[1:]
+    if all(_is_number(cell) for cell in head):  # no names: number the columns
+        head, body = [f"block{number}" for number in range(len(head))], rows
+    columns: dict[str, list[float]] = {}
+    tidy = {"block", "eigenvalue"} <= set(head)
+    if not tidy and len(set(head)) < len(head):
+        raise InputError(f"{path} names a column twice: each block needs a name of its own")
+    for line, row in enumerate(body, start=len(rows) - len(body) + 1):
+        if len(row) > len(head):
+            raise InputError(f"{path}, line {line}: {len(row)} cells under {len(head)} names")
+        cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
+        pairs = [(cells.get("block", ""), cells.get("eigenvalue", ""))] if tidy else list(cells.items())
+        for name, cell in pairs:
+            if cell == "" and not tidy:
+                continue  # blocks may be of different length
+            if not _is_number(cell):
+                raise InputError(f"{path}, line {line}: {cell!r} is not a number")
+            columns.setdefault(name, []).append(float(cell))
+    if not columns:
+        raise InputError(f"{path} holds no eigenvalues")
+    return Measured(path.stem, {name: exact(name, values) for name, values in columns.items()}, {"source": path.name})
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def write(path: Path, measured: Measured) -> None:
+    """Write a measurement, whole or not at all."""
+    arrays = {
+        f"{name}/{probe}": np.stack([block.nodes[probe], block.weights[probe], block.residuals[probe]])
+        for name, block in measured.blocks.items()
+        for probe in range(block.probes)
+    }
+    text = json.dumps(dict(measured.provenance), ensure_ascii=False, allow_nan=False)
+    handle, draft = tempfile.mkstemp(prefix=".draft-", suffix=".npz", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, provenance=np.array(text), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(draft, 0o644)
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,114 @@
+"""`cases`: the four cases side by side, over many draws: the figure of arXiv 2402.16788, with quartiles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim import checks, grammar
+from quadsim.checks import InputError
+from quadsim.grammar import Words
+from quadsim.verbs.run import case_number, command, read_optimizers, stem
+from quadsim.verbs.screen import console, counter
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "steps", "tol", "out")
+
+
+def cases(words: Words) -> None:
+    """`cases seeds=100`: medians and quartiles for GD and Adam (β2 = 1) in every case; the figure, the tables."""
+    keys = words.keys
+    if words.bare:
+        raise InputError(f"{words.bare[0]!r} is not key=value: write for example cases seeds=100")
+    for key in keys:
+        if "." not in key:
+            checks.choice("key", key, KEYS)
+    tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), above=0, below=1)
+    steps = grammar.whole("steps", keys.get("steps", "100000"))
+    seeds = grammar.seeds("seeds", keys.get("seeds", "30"))
+    kappa = grammar.real("kappa", keys["kappa"]) if "kappa" in keys else None
+    rotation = grammar.real("rotation", keys.get("rotation", "1"))
+    numbers = [case_number(text) for text in grammar.several("case", keys.get("case", "1,2,3,4"))]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"case={keys['case']} names a case twice")
+    optimizers = read_optimizers({"optimizers": "gd,frozen-adam", **keys})
+    folder = Path(keys.get("out", "figures"))
+    from quadsim import cases as published
+    from quadsim import plots, results, solver, table
+
+    checks.whole("steps", steps, at_least=1, at_most=solver.MOST_STEPS)
+    results.check_folder(folder)
+    runs, names = [], {}
+    with counter("draws", len(numbers) * len(seeds)) as show:
+        for place, number in enumerate(numbers):
+            done = solver.solve_draws(
+                lambda seed: published.case(number, seed=seed, kappa=kappa, rotation=rotation),  # noqa: B023
+                optimizers,
+                seeds,
+                max_steps=steps,
+                tol=tol,
+                progress=lambda count: show(place * len(seeds) + count),  # noqa: B023
+            )
+            names[done[0].problem] = number
+            runs += list(done)
+    told = table.quartiles(runs)
+    titles = {name: f"{name.capitalize()}: {_finding(told[told['problem'] == name])}" for name in names}
+    said = {key: text for key, text in keys.items() if key != "out"}
+    caption = f"{command('cases', said)}: median of {len(seeds)} draws, quartiles shaded"
+    bands = table.bands(runs)
+    figure = plots.panels(bands, titles, caption=caption, tol=tol)
+    result: dict[str, Any] = {"seeds": seeds, "cases": _plain(told)}
+    settings = {"command": command("cases", said), **result, "versions": results.versions()}
+    tables = {"": told, "-draws": table.summary(runs), "-curves": bands}
+    result["files"] = [str(path) for path in results.write(folder, stem("cases", said), figure, tables, settings)]
+    if "--json" in words.flags:
+        print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _show(told, steps, result["files"])
+
+
+def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows with None for what is absent."""
+    return [
+        {str(key): None if value is None or value != value else value for key, value in row.items()}
+        for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
+    ]
+
+
+def _finding(told: pd.DataFrame) -> str:
+    """What the medians say of the second optimizer beside the first."""
+    if len(told) < 2:
+        return ""
+    first, second = told.iloc[0], told.iloc[1]
+    who = {"gd": "GD", "frozen-adam": "Adam"}
+    names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
+    share = "" if second["ahead"] != second["ahead"] else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
+    if any(row["median_steps"] is None or row["median_steps"] != row["median_steps"] for row in (first, second)):
+        return share
+    ratio = first["median_steps"] / second["median_steps"]
+    fold = max(ratio, 1 / ratio)
+    times = f"{fold:.2g}" if fold < 100 else f"{fold:.0f}"
+    return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
+
+
+def _show(told: pd.DataFrame, steps: int, files: list[str]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    screen = console()
+    shown = Table("problem", "optimizer", box=box.SIMPLE_HEAD)
+    for column in ("draws", "reached tol", "lower quartile", "median steps", "upper quartile", "ahead of the first"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    for row in _plain(told):
+        cells = [
+            f"> {steps:,}" if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}"
+            for q in ("lower", "median", "upper")
+        ]
+        ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
+        shown.add_row(row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *cells, ahead)
+    screen.print(shown)
+    for path in files:
+        screen.print(f"wrote {path}", highlight=False, soft_wrap=True)

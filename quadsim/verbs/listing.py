@@ -1,0 +1,45 @@
+"""`list`: the cases, optimizers, laws and measured networks there are."""
+
+from __future__ import annotations
+
+import json
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.grammar import Words
+
+
+def show_list(words: Words) -> None:
+    """`list`, `list optimizers`: what there is."""
+    from quadsim import cases, optimizers, spectra
+
+    there = {
+        "cases": [{"case": number, "title": recipe.title} for number, recipe in cases.CASES.items()],
+        "optimizers": [
+            {"optimizer": name, "label": kind.label, **kind().settings()}
+            for name, kind in optimizers.OPTIMIZERS.items()
+        ],
+        "spectra": [
+            {"law": name, "title": draw.__doc__, **(draw.__kwdefaults__ or {})} for name, draw in spectra.LAWS.items()
+        ],
+        "networks": [
+            {
+                "network": name,
+                "title": f"{len(measured.blocks)} blocks of {measured.provenance['settings']['architecture']}",
+            }
+            for name, measured in spectra.library().items()
+        ],
+    }
+    for key in words.keys:
+        raise InputError(f"list takes no {key}=: write list, or list {' or list '.join(there)}")
+    kinds = [checks.choice("list", kind, there) for kind in words.bare] or list(there)
+    if "--json" in words.flags:
+        print(json.dumps({kind: there[kind] for kind in kinds}, indent=2, ensure_ascii=False))
+        return
+    for kind in kinds:
+        print(kind)
+        for entry in there[kind]:
+            first, second, *rest = entry.items()
+            options = rest if kind == "optimizers" else []
+            settings = "  ".join(f"{key}={'best' if value is None else value}" for key, value in options)
+            print(f"  {first[1]!s:<18}{second[1]}{'   ' + settings if settings else ''}")
