@@ -111,9 +111,9 @@ def told(row: pd.Series) -> str:
 def summary(counts: dict[str, int]) -> str:
     apart = counts["ran"] - counts["agree"]
     return f"""\
-Of {counts["shifted"]} recipes that map the eigenvalues onto [1, 5000], Adam is ahead of GD on GPT2's spectra in
-{counts["ahead"]} and behind in {counts["behind"]}; {counts["agree"]} agree with the paper in both cases, {apart} do not.
-The paper's own recipe is not known."""
+Of {counts["shifted"]} recipes that map the eigenvalues onto [1, 5000], Adam is ahead of GD on GPT2's spectra
+in {counts["ahead"]} and behind in {counts["behind"]}; {counts["agree"]} agree with the paper in both cases,
+{apart} do not. The paper's own recipe is not known."""
 
 
 def main(draws: int = 100) -> None:
@@ -134,8 +134,8 @@ def main(draws: int = 100) -> None:
 
 Made by `python experiments/recipes.py {draws}`. Each cell: median steps of GD / Adam (β2 = 1, best lr) to a gradient
 norm of 1e-6 times its first value [quartiles of Adam]; GD's median over Adam's; the share of {draws} draws in which
-Adam is ahead. The default recipe is in bold; it was fixed before anything was measured. "As in the paper": Adam at least
-twice as fast as GD in Case 1, and less than twice as fast in Case 2.
+Adam is ahead. The default recipe is in bold; it was fixed before anything was measured. "As in the paper": Adam at
+least twice as fast as GD in Case 1, and less than twice as fast in Case 2.
 
 {summary(counts)}
 

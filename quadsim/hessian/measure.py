@@ -25,7 +25,7 @@ from quadsim.checks import InputError, InputTypeError
 from quadsim.hessian import memory
 from quadsim.hessian.lanczos import Quadrature, quadrature
 from quadsim.hessian.models import parameter_names
-from quadsim.hessian.operators import CURVATURES, Loss, Outputs, operator
+from quadsim.hessian.operators import CURVATURES, Loss, Outputs, operator, value
 from quadsim.spectra import files
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.streams import stream
@@ -61,7 +61,6 @@ def measure(
     overwrite: bool = False,
     name: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    facts: Mapping[str, Any] | None = None,
     command: str | None = None,
     state: Callable[[str], None] | None = None,
     progress: Callable[[Stage], None] | None = None,
@@ -84,8 +83,8 @@ def measure(
         and a finished one is left alone unless `overwrite` is set.
     settings : mapping, optional
         What else fixes the numbers (network, data): kept in the provenance, and compared before continuing.
-    facts, command :
-        Kept in the provenance: what is known of the network, and the command line that makes it again.
+    command : str, optional
+        The command line that makes it again, for the provenance.
     state, progress : callable, optional
         Told one sentence for people now and then; told where the measurement stands after every product.
     """
@@ -108,11 +107,12 @@ def measure(
         "dtype": str(next(iter(parameters.values())).dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
-    measured = _begin(
-        path, overwrite, name or type(module).__name__, fixed, names, {**(facts or {}), "command": command}
-    )
+    measured = _begin(path, overwrite, name or type(module).__name__, fixed, names, command)
     left = [block for block in names if block not in measured.blocks or measured.blocks[block].probes < probes]
-    _check_memory(module, outputs, loss, curvature, {block: names[block] for block in left}, steps, say)
+    check_memory(module, outputs, loss, curvature, {block: names[block] for block in left}, steps, say)
+    if "loss" not in measured.provenance:
+        told = float(f"{value(module, outputs, loss, seed=seed):.6g}")
+        measured = replace(measured, provenance={**measured.provenance, "loss": told})
     clock = _Clock([len(left) * probes, steps], progress)
     for block in left:
         with operator(module, names[block], outputs, loss, curvature=curvature, seed=seed) as product:
@@ -181,13 +181,13 @@ def check_out(out: str | Path) -> Path:
 
 
 def _begin(
-    path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], facts: dict[str, Any]
+    path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], command: str | None
 ) -> Measured:
     """A measurement to go on with: an empty one, or the one in the file if it is the same and unfinished."""
     provenance = {
         "name": name,
         "settings": fixed,
-        **facts,
+        "command": command,
         "date": datetime.date.today().isoformat(),
         "finished": False,
         "blocks": {},
@@ -210,10 +210,10 @@ def _begin(
         )
     if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
         raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
-    return found
+    return replace(found, provenance={**found.provenance, "command": command, "finished": False})
 
 
-def _check_memory(
+def check_memory(
     module: nn.Module,
     outputs: Outputs,
     loss: Loss,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from quadsim import checks
 from quadsim.checks import InputError
 from quadsim.hessian import batches, models
 from quadsim.hessian.batches import Batch
-from quadsim.hessian.measure import check_out, chosen_blocks, measure
+from quadsim.hessian.measure import check_memory, check_out, chosen_blocks, measure
 from quadsim.hessian.models import MODELS
 from quadsim.hessian.training import train
 from quadsim.spectra.files import Measured
@@ -68,7 +69,7 @@ def measure_model(
         check_out(how["out"])
     network = models.build(model, seed=seed, size=size)
     asked = list(described.blocks if blocks is None else blocks)
-    chosen_blocks(network, asked)
+    names = chosen_blocks(network, asked)
 
     def draw(number: int | None) -> Batch:
         return _batch(
@@ -78,11 +79,14 @@ def measure_model(
 
     data = draw(None)
     if train_steps:
-        train(network, draw, train_steps, how.get("state"))
+        say = how.get("state") or (lambda sentence: None)
+        first = dict(list(names.items())[:1])  # training needs no more than one block's graph and a few gradients
+        check_memory(
+            network, lambda: network(data.inputs), partial(batches.cross_entropy, data), "hessian", first, 2, say
+        )
+        train(network, draw, train_steps, say)
     network.train(mode == "training").to(DTYPES[dtype])
     inputs = data.inputs if data.inputs.dtype == torch.int64 else data.inputs.to(DTYPES[dtype])
-    with torch.no_grad():
-        loss = float(batches.cross_entropy(data, network(inputs)))
     settings = {
         "model": model,
         "architecture": described.title,
@@ -94,14 +98,13 @@ def measure_model(
     return measure(
         network,
         lambda: network(inputs),
-        lambda logits: batches.cross_entropy(data, logits),
+        partial(batches.cross_entropy, data),
         blocks=asked,
         steps=steps,
         probes=probes,
         seed=seed,
         name=model,
         settings=settings,
-        facts={"loss": float(f"{loss:.6g}")},
         **how,
     )
 

@@ -29,15 +29,29 @@ def operator(
     """
     build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
     parameter = dict(module.named_parameters())[name]
-    asked = {one: one.requires_grad for one in module.parameters()}
-    kept = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode counts what it sees
-    try:
-        for one in asked:
+    with _restored(module):
+        for one in module.parameters():
             one.requires_grad_(one is parameter)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(seed)
             product = build(parameter, outputs, loss)
         yield product
+
+
+def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> float:
+    """The loss itself, the module left as it was."""
+    with _restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        return float(loss(outputs()))
+
+
+@contextmanager
+def _restored(module: nn.Module) -> Iterator[None]:
+    """Afterwards, parameters ask for gradients as before and buffers hold what they held."""
+    asked = {one: one.requires_grad for one in module.parameters()}
+    kept = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode counts what it sees
+    try:
+        yield
     finally:
         for one, before in asked.items():
             one.requires_grad_(before)
