@@ -172,7 +172,7 @@ def case_spectra(
     measured = spectra.load(recipe.network if network is None else network)
     sampled = spectra.sample_blocks(
         measured,
-        chosen_blocks(recipe, measured) if blocks is None else blocks,
+        usual_blocks(measured) if blocks is None else blocks,
         size,
         rule=rule,
         sign=sign,
@@ -186,9 +186,12 @@ def case_spectra(
     return spectra.deal(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
 
 
-def chosen_blocks(recipe: Case, measured: spectra.Measured) -> list[str]:
-    """The case's own blocks where the network has them, and all of the network's otherwise."""
-    return list(recipe.blocks if set(recipe.blocks) <= set(measured.blocks) else measured.blocks)
+def usual_blocks(measured: spectra.Measured) -> list[str]:
+    """The blocks of the case that is made for such a network, or all of the network's if there is none."""
+    for recipe in CASES.values():
+        if recipe.blocks and set(recipe.blocks) <= set(measured.blocks):
+            return list(recipe.blocks)
+    return list(measured.blocks)
 
 
 def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.Spectra:
@@ -196,9 +199,7 @@ def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.
         return spectra.rescale(sampled, KAPPA if kappa is None else kappa, map)
     if kappa is not None:
         raise InputError(f"kappa={kappa:g} has no use: map unshifted leaves eigenvalues their own condition number")
-    blocks = spectra.by_block(sampled)
-    smallest = min(block[0] for block in blocks)
-    return spectra.by_block([block / smallest for block in blocks])
+    return spectra.unshifted(sampled)
 
 
 def _hand_made(recipe: Case, size: int, kappa: float | None, map: str, heterogeneity: float | None) -> spectra.Spectra:

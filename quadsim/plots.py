@@ -87,7 +87,7 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
                 axes.plot(line["step"], line["median"], color=colour, label=line["label"].iloc[0])
                 ends.append(float(line["step"].iloc[-1]))
             axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)))
-            axes.set_ylim((tol or 1e-6) / 2 if tol else None, 2)
+            axes.set_ylim(tol / 2 if tol else None, 2)
             axes.set_title(title, loc="left")
             axes.set_xlabel("steps")
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -99,8 +99,7 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
         for axes in grid[: len(titles)]:
             _power_ticks(axes, x=False)
         handles, labels = grid[0].get_legend_handles_labels()
-        legend = figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
-        legend.set_in_layout(True)
+        figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
         figure.supxlabel("\n".join(textwrap.wrap(caption, 130)), fontsize=6.5, color="#555555", x=0.01, ha="left")
     return figure
 
@@ -162,7 +161,7 @@ def histogram(eigenvalues: pd.DataFrame, *, title: str = "", caption: str = "", 
         grid[-1].set_xlabel("eigenvalue")
         figure.supylabel("how many", fontsize=8.5)
         figure.suptitle(textwrap.fill(title, 76), x=0.01, ha="left", fontsize=9.5)
-        figure.text(0.01, -0.02, "\n".join(textwrap.wrap(caption, 105)), fontsize=6.5, color="#555555", va="top")
+        figure.supxlabel("\n".join(textwrap.wrap(caption, 105)), fontsize=6.5, color="#555555", x=0.01, ha="left")
     return figure
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,8 +152,15 @@ def solve_draws(
         raise InputError("seeds must name at least one draw")
     threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
 
+    cancelled = Event()
+
+    def heard(step: int) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+
     def one(seed: int) -> Lanes:
-        return solve_lanes(draw(seed), optimizers, seeds=[seed], max_steps=max_steps, tol=tol, record=record, threads=1)
+        how: dict[str, Any] = {"max_steps": max_steps, "tol": tol, "record": record, "threads": 1, "progress": heard}
+        return solve_lanes(draw(seed), optimizers, seeds=[seed], **how)
 
     runs = list(one(listed[0]))  # alone, so that kernels are compiled once
     if progress is not None:
@@ -164,7 +172,8 @@ def solve_draws(
                 runs += task.result()
                 if progress is not None:
                     progress(done)
-        except BaseException:
+        except BaseException:  # Ctrl-C above all: leaving the pool waits for its threads
+            cancelled.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return Lanes(tuple(runs))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quadsim.checks import InputError
 from quadsim.trajectory import Trajectory
 
 
@@ -65,9 +66,11 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
 
     A run that did not get there counts as later than all that did, so a quartile among those is absent, and it is above
     the largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the first one
-    of the same problem; draws that neither finished count for neither.
+    of the same problem, among the draws that one of the two finished.
     """
     frame = summary(runs)
+    if frame.duplicated(["problem", "optimizer", "seed"]).any():
+        raise InputError("quartiles are over draws: give each optimizer once for each problem and seed")
     frame["late"] = frame["steps_to_tol"].astype("Float64").fillna(np.inf).astype(float)
     parts = []
     for problem, of_problem in frame.groupby("problem", sort=False):

@@ -21,8 +21,12 @@ def test_a_density_is_a_mixture_of_gaussians():
     by_hand = 0.25 * norm.pdf(points, -1, 0.1) + 0.75 * norm.pdf(points, 2, 0.1)
     assert_allclose(density(block, points, sigma=0.1), by_hand, atol=1e-15)
     assert_allclose(trapezoid(density(block, points, sigma=0.1), points), 1, rtol=1e-10)
-    halved = density(block, points / 1, sigma=0.1, scale="tenth")
-    assert_allclose(halved, 0.25 * norm.pdf(points, -1, 0.1) + 0.75 * norm.pdf(points, 2, 0.1), atol=1e-15)
+    many = exact("m", np.arange(1.0, 21.0))  # the tenth largest is 11
+    assert_allclose(
+        density(many, points, sigma=0.1, scale="tenth"),
+        sum(norm.pdf(points, value / 11, 0.1) for value in range(1, 21)) / 20,
+        atol=1e-15,
+    )
 
 
 def test_scale_tenth_forgets_the_scale():
@@ -57,7 +61,7 @@ def test_two_gaussians_against_an_integral():
     with np.errstate(invalid="ignore", divide="ignore"):
         integrand = 0.5 * np.nan_to_num(p * np.log(p / m)) + 0.5 * np.nan_to_num(q * np.log(q / m))
     by_hand = trapezoid(integrand, x)
-    # 4 points to a width, cut at 6 widths: good to 1e-8 of mass.
+    # 4 points to a width, cut at 9 widths: good to rounding.
     assert_allclose(js_distance(exact("a", [0.0]), exact("b", [1.0]), sigma=1.0), by_hand, rtol=1e-6)
 
 
@@ -78,6 +82,8 @@ def test_the_matrix_its_mean_and_its_noise():
     assert (found.matrix == found.matrix.T).all()
     assert (np.diag(found.matrix) == 0).all()
     assert_allclose(found.mean, found.matrix[np.triu_indices(3, 1)].mean())
+    loud = js_matrix(measured, names, normalised=False, bins=500)
+    assert_allclose(loud.matrix[0, 1], js_distance(*map(measured.block, names[:2]), normalised=False, bins=500))
     assert found.noise == tuple(probe_distance(measured.block(name)) for name in names)
     assert probe_distance(exact("a", [1.0])) is None
 
@@ -87,6 +93,7 @@ def test_the_matrix_its_mean_and_its_noise():
     [
         (lambda a: density(a, [0.0], sigma=0.0), "sigma must be a finite number above 0, got 0"),
         (lambda a: density(a, ["x"]), "grid must be numbers"),
+        (lambda a: density(a, [1.0, 0.0]), "grid must be a list of increasing numbers"),
         (lambda a: density(a, [0.0], probe=1), "probe must be a whole number from 0 to 0, got 1"),
         (lambda a: density(a, [0.0], scale="log"), "unknown scale 'log'"),
         (lambda a: js_matrix(Measured("net", {"a": a}, {})), "at least two blocks"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadsim.checks import InputError
+from quadsim.spectra import files
 from quadsim.streams import stream
 
 
@@ -43,7 +43,7 @@ def text(
     Without `vocab` (a folder with GPT2's encoder.json and vocab.bpe) the tokens are the text's bytes, which are tokens
     0 to 255 of GPT2's vocabulary too, in another order. `number` asks for another batch of the same seed.
     """
-    tokens, checksum = _tokens(path, vocab)
+    tokens = _tokens(path, vocab)
     count, length = shape
     window = length if masked else length + 1  # the last target is one further on
     if tokens.size < window * count:
@@ -64,10 +64,12 @@ def text(
         inputs, targets = windows[:, :-1], windows[:, 1:]
     facts = {
         "text": path.name,
-        "sha256": checksum,
+        "sha256": _checksum(path),
         "tokens": f"{count}x{length}",
         "tokenizer": "bytes" if vocab is None else "GPT2's byte-level BPE",
     }
+    if vocab is not None:
+        facts["vocab_sha256"] = _checksum(vocab / "vocab.bpe")
     return Batch(torch.from_numpy(inputs.copy()), torch.from_numpy(targets.copy()), facts)
 
 
@@ -76,13 +78,12 @@ def _stream(seed: int, number: int | None) -> np.random.Generator:
 
 
 @cache
-def _tokens(path: Path, vocab: Path | None) -> tuple[np.ndarray, str]:
-    """A text's tokens and its checksum; kept, for training asks again and again."""
+def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
+    """A text's tokens; kept, for training asks again and again."""
     content = _content(path)
-    tokens = (
-        np.frombuffer(content, dtype=np.uint8).astype(np.int64) if vocab is None else _encoded(content, vocab, path)
-    )
-    return tokens, hashlib.sha256(content).hexdigest()
+    if vocab is not None:
+        return _encoded(content, vocab, path)
+    return np.frombuffer(content, dtype=np.uint8).astype(np.int64)
 
 
 def _content(path: Path) -> bytes:
@@ -128,13 +129,7 @@ def images(
     The file is an .npz with ``images`` (n, height, width[, 3]) of bytes and ``labels`` (n,), or an IDX file as MNIST's,
     plain or gzipped, with its labels in another.
     """
-    content = _content(path)
-    if path.suffix.lower() == ".npz":
-        pixels, targets = _npz_images(path)
-    elif labels is None:
-        raise InputError(f"images={path} is no .npz: give labels=FILE, the labels in IDX format, beside it")
-    else:
-        pixels, targets = _idx(path, 3), _idx(labels, 1)
+    pixels, targets = _labelled(path, labels)
     if pixels.ndim == 3:
         pixels = np.repeat(pixels[..., None], 3, axis=3)
     if pixels.ndim != 4 or pixels.shape[3] != 3 or min(pixels.shape) == 0:
@@ -159,11 +154,28 @@ def images(
     x = (x - x.mean((0, 2, 3), keepdim=True)) / deviation
     facts = {
         "images": path.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
+        "sha256": _checksum(path),
         "batch": count,
         "size": f"{size[0]}x{size[1]}",
     }
+    if labels is not None:
+        facts["labels_sha256"] = _checksum(labels)
     return Batch(x, torch.from_numpy(targets[chosen].astype(np.int64)), facts)
+
+
+@cache
+def _labelled(path: Path, labels: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels as they are in the files; kept, for training asks again and again."""
+    if path.suffix.lower() == ".npz":
+        return _npz_images(path)
+    if labels is None:
+        raise InputError(f"images={path} is no .npz: give labels=FILE, the labels in IDX format, beside it")
+    return _idx(path, 3), _idx(labels, 1)
+
+
+@cache
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(_content(path)).hexdigest()
 
 
 def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +184,7 @@ def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
             pixels, targets = content["images"], content["labels"]
     except KeyError as error:
         raise InputError(f"{path} must hold arrays images and labels: {error.args[0]}") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+    except files.DAMAGE:
         raise InputError(f"{path} cannot be read: it is truncated, pickled, or no .npz at all") from None
     if pixels.dtype != np.uint8 or targets.dtype.kind not in "iu":
         raise InputError(f"{path}: images must be bytes and labels whole numbers, got {pixels.dtype}, {targets.dtype}")

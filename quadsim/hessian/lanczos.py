@@ -50,7 +50,7 @@ def quadrature(
     for step in range(steps):
         w = product(basis[step]).double()
         scale = max(scale, float(w.norm()))
-        coefficients = project_out(basis[: step + 1], w)
+        coefficients = _project_out(basis[: step + 1], w)
         diagonal.append(float(coefficients[step]))
         if step == 1 and beside[0] > 0:
             asymmetry = abs(float(coefficients[0]) - beside[0]) / beside[0]
@@ -67,7 +67,7 @@ def quadrature(
     return Quadrature(nodes, vectors[0] ** 2, abs(beside[-1] * vectors[-1]), asymmetry)
 
 
-def project_out(basis: Tensor, w: Tensor) -> Tensor:
+def _project_out(basis: Tensor, w: Tensor) -> Tensor:
     """Make `w` (float64, in place) orthogonal to the rows of the basis; what was taken out, by row."""
     taken = torch.zeros(len(basis), dtype=torch.float64)
     for _ in range(2):  # once leaves rounding of the first pass behind; twice is enough (Kahan; Parlett 1980)

@@ -110,9 +110,11 @@ def measure(
     measured = _begin(path, overwrite, name or type(module).__name__, fixed, names, command)
     left = [block for block in names if block not in measured.blocks or measured.blocks[block].probes < probes]
     check_memory(module, outputs, loss, curvature, {block: names[block] for block in left}, steps, say)
-    if "loss" not in measured.provenance:
-        told = float(f"{value(module, outputs, loss, seed=seed):.6g}")
-        measured = replace(measured, provenance={**measured.provenance, "loss": told})
+    told = float(f"{value(module, outputs, loss, seed=seed):.6g}")
+    before = measured.provenance.get("loss", told)
+    if abs(told - before) > 1e-4 * max(abs(told), abs(before)):
+        raise InputError(f"{path} was measured at a loss of {before:g}, and here it is {told:g}: choose another out=")
+    measured = replace(measured, provenance={**measured.provenance, "loss": before})
     clock = _Clock([len(left) * probes, steps], progress)
     for block in left:
         with operator(module, names[block], outputs, loss, curvature=curvature, seed=seed) as product:
@@ -201,16 +203,26 @@ def _begin(
         raise InputError(
             f"{path} is there and was not written by quadsim measure, or was damaged: choose another out="
         ) from None
-    differing = [key for key in {**before, **fixed} if before.get(key) != fixed.get(key)]
-    if differing:
-        key = differing[0]
+    for key, old, new in _differing(before, fixed):
         raise InputError(
-            f"{path} was measured with {key}={checks.shown(before.get(key))}, not {checks.shown(fixed.get(key))}: "
+            f"{path} was measured with {key}={checks.shown(old)}, not {checks.shown(new)}: "
             f"choose another out=, or set overwrite=true"
         )
     if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
         raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
-    return replace(found, provenance={**found.provenance, "command": command, "finished": False})
+    commands = str(found.provenance.get("command") or "").split(" && ")
+    if command is not None and command not in commands:  # other blocks are added: it takes both to make the file again
+        provenance["command"] = command if set(found.blocks) <= set(names) else " && ".join([*commands, command])
+    else:
+        provenance["command"] = found.provenance.get("command")
+    return replace(found, provenance={**found.provenance, "command": provenance["command"], "finished": False})
+
+
+def _differing(old: Any, new: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """The innermost settings that differ, by name."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [] if old == new else [(key, old, new)]
+    return [found for name in {**old, **new} for found in _differing(old.get(name), new.get(name), name)]
 
 
 def check_memory(
@@ -223,15 +235,13 @@ def check_memory(
     say: Callable[[str], None],
 ) -> None:
     """State the memory of the block that needs most, and refuse if there is less."""
-    parameters, worst = dict(module.named_parameters()), (0, 0, 0, "")
-    unknown = False
+    parameters, worst = dict(module.named_parameters()), (0, 0, 0, "", False)
     for block, name in names.items():
         parameter = parameters[name]
         basis = memory.basis_bytes(parameter.numel(), steps, parameter.dtype)
         graph = memory.graph_bytes(module, name, outputs, loss, curvature)
-        unknown |= graph is None
-        worst = max(worst, (basis + (graph or 0), basis, graph or 0, block))
-    total, basis, graph, block = worst
+        worst = max(worst, (basis + (graph or 0), basis, graph or 0, block, graph is None))
+    total, basis, graph, block, unknown = worst
     free = memory.available()
     parts = f"{_gb(basis)} for {steps} Lanczos vectors, " + (
         "the graph's size is not known" if unknown else f"{_gb(graph)} for the graph"
@@ -280,7 +290,7 @@ def _added(
     }
     blocks = {**measured.blocks, block: after}
     probes = measured.provenance["settings"]["probes"]
-    finished = all(name in blocks and blocks[name].probes == probes for name in names)
+    finished = all(name in blocks and blocks[name].probes == probes for name in {**names, **blocks})
     told = {**measured.provenance["blocks"], block: facts}
     provenance = {**measured.provenance, "finished": finished, "blocks": told}
     return Measured(measured.name, blocks, provenance)

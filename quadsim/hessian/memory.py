@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from quadsim.hessian.operators import Loss, Outputs, operator
+from quadsim.hessian.operators import Loss, Outputs, operator, restored
 
 
 class _Live(TorchDispatchMode):
@@ -51,6 +51,7 @@ def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curv
     live = _Live()
     try:
         with (
+            restored(module),
             FakeTensorMode(allow_non_fake_inputs=True),
             live,
             operator(module, name, outputs, loss, curvature=curvature) as product,

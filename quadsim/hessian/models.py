@@ -53,13 +53,13 @@ MODELS = {
     "bert-mini": Model(
         "BERT-style encoder with 4 layers of width 256 and 4 heads, masked tokens, truncated N(0, 0.02²)",
         "masked text",
-        ("embedding", *_layer(2), "head"),
+        ("embedding", "positions", "norm", *_layer(2), "head", "head_norm"),
         lambda size: BERT(),
     ),
     "vit-small": Model(
         "ViT with 6 layers of width 192, 3 heads and patches of 8 x 8, initialized as DeiT, 1000 classes",
         "images",
-        ("patches", *_layer(2), "head"),
+        ("patches", "token", "positions", *_layer(2), "norm", "head"),
         lambda size: ViT(image=size),
         size=(64, 64),
         least_size=8,
@@ -102,9 +102,10 @@ def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
     model = MODELS[checks.choice("model", name, MODELS)]
     size = size or model.size
     if min(size) < model.least_size and model.reads == "images":
-        raise InputError(f"model={name} needs images of at least {model.least_size} x {model.least_size}, got {size}")
+        least = f"{model.least_size} x {model.least_size}"
+        raise InputError(f"model={name} needs images of at least {least}, got {size[0]} x {size[1]}")
     if name == "vit-small" and (size[0] % 8 or size[1] % 8):
-        raise InputError(f"model={name} needs images whose sides are multiples of 8, got {size[0]}x{size[1]}")
+        raise InputError(f"model={name} needs images whose sides are multiples of 8, got {size[0]} x {size[1]}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(seed, "initialization").integers(2**62)))
         return model.build(size)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from quadsim import checks
+from quadsim.checks import InputError
 
 Outputs = Callable[[], Tensor]
 Loss = Callable[[Tensor], Tensor]
@@ -22,14 +23,18 @@ Product = Callable[[Tensor], Tensor]
 def operator(
     module: nn.Module, name: str, outputs: Outputs, loss: Loss, *, curvature: str = "hessian", seed: int = 0
 ) -> Iterator[Product]:
-    """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in the parameter called `name`.
+    """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in the parameter called `name`,
+    or `name.weight`.
 
     Inside, only that parameter asks for a gradient; afterwards the module is as it was, buffers included. What the
     forward pass draws at random (dropout) is fixed by `seed`.
     """
     build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
-    parameter = dict(module.named_parameters())[name]
-    with _restored(module):
+    parameters = dict(module.named_parameters())
+    parameter = parameters.get(name, parameters.get(f"{name}.weight"))
+    if parameter is None:
+        raise InputError(f"unknown block {name!r}: the module has {checks.shown(list(parameters))}")
+    with restored(module):
         for one in module.parameters():
             one.requires_grad_(one is parameter)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -40,13 +45,13 @@ def operator(
 
 def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> float:
     """The loss itself, the module left as it was."""
-    with _restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         return float(loss(outputs()))
 
 
 @contextmanager
-def _restored(module: nn.Module) -> Iterator[None]:
+def restored(module: nn.Module) -> Iterator[None]:
     """Afterwards, parameters ask for gradients as before and buffers hold what they held."""
     asked = {one: one.requires_grad for one in module.parameters()}
     kept = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode counts what it sees

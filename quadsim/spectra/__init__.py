@@ -4,18 +4,18 @@ Eigenvalues only: no matrices, no bases. A spectrum is an increasing array of po
 a problem are a tuple of them, one for each block.
 """
 
-from quadsim.spectra.distance import SIGMA, Distances, density, grid, js_distance, js_matrix, probe_distance
+from quadsim.spectra.distance import SIGMA, Distances, density, grid, js_distance, js_matrix, probe_distance, unit_of
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.library import RULES, SIGNS, library, load, sample, sample_blocks
-from quadsim.spectra.made import LARGEST, LAWS, MAPS, MOST, SMALLEST, Spectra, by_block, deal, law, rescale
+from quadsim.spectra.made import LARGEST, LAWS, MAPS, MOST, SMALLEST, Spectra, by_block, deal, law, rescale, unshifted
 
 __all__ = [  # noqa: RUF022
     # by hand and by law
-    "LAWS", "MAPS", "Spectra", "by_block", "deal", "law", "rescale",
+    "LAWS", "MAPS", "Spectra", "by_block", "deal", "law", "rescale", "unshifted",
     # measured
     "Measured", "MeasuredBlock", "RULES", "SIGNS", "library", "load", "sample", "sample_blocks",
     # how much they differ
-    "Distances", "SIGMA", "density", "grid", "js_distance", "js_matrix", "probe_distance",
+    "Distances", "SIGMA", "density", "grid", "js_distance", "js_matrix", "probe_distance", "unit_of",
     # limits
     "LARGEST", "MOST", "SMALLEST",
 ]  # fmt: skip

@@ -1,8 +1,9 @@
 """How much two blocks' spectra differ: smoothed densities of eigenvalues, and their Jensen–Shannon distance.
 
 JS(p, q) = ½ ∫ p ln(2p/(p+q)) + ½ ∫ q ln(2q/(p+q)), between 0 and ln 2. It is called a distance here as in the papers;
-its square root is the metric. A distance between blocks says little without the distance between two probes of the same
-block beside it, which is what chance alone gives.
+its square root is the metric. A distance between blocks says little without the distance between two probes of the
+same block beside it, which is what chance gives. (Between single probes; the densities of blocks are means over their
+probes, and the noise of a mean of two is about half of that.)
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ def density(
     blocks of different scale can be compared in shape. Averaged over probes, unless one is named.
     """
     points = checks.numbers_of("grid must be numbers", grid)
+    if points.ndim != 1 or (np.diff(points) < 0).any():
+        raise InputError("grid must be a list of increasing numbers")
     sigma = checks.real("sigma", sigma, above=0)
-    unit = _unit(block, scale)
+    unit = unit_of(block, scale)
     probes = (
         range(block.probes) if probe is None else [checks.whole("probe", probe, at_least=0, at_most=block.probes - 1)]
     )
@@ -47,12 +50,13 @@ def density(
     for number in probes:
         for node, weight in zip(block.nodes[number] / unit, block.weights[number], strict=True):
             # Beyond nine widths a Gaussian is below 1e-18 of its peak.
-            near = slice(*np.searchsorted(points, (node - 9 * sigma, node + 9 * sigma))) if points.ndim == 1 else ...
+            near = slice(*np.searchsorted(points, (node - 9 * sigma, node + 9 * sigma)))
             total[near] += weight * np.exp(-0.5 * ((points[near] - node) / sigma) ** 2)
     return total / (len(probes) * sigma * np.sqrt(2 * np.pi))
 
 
-def _unit(block: MeasuredBlock, scale: str) -> float:
+def unit_of(block: MeasuredBlock, scale: str) -> float:
+    """What the block's eigenvalues are divided by."""
     if checks.choice("scale", scale, SCALES) == "raw":
         return 1.0
     ranked = np.sort(abs(block.nodes[0]))[::-1]
@@ -69,7 +73,7 @@ def grid(blocks: Sequence[MeasuredBlock], *, sigma: float = SIGMA, scale: str = 
     compared, for only what lies near their nodes is looked at.
     """
     step = checks.real("sigma", sigma, above=0) / 4
-    nodes = np.concatenate([part / _unit(block, scale) for block in blocks for part in block.nodes])
+    nodes = np.concatenate([part / unit_of(block, scale) for block in blocks for part in block.nodes])
     if abs(nodes).max() > 1e15 * step:
         raise InputError(f"sigma={sigma:g} is too small for eigenvalues up to {abs(nodes).max():g}")
     near = np.unique(np.round(nodes / step).astype(np.int64)[:, None] + np.arange(-36, 37))
@@ -88,16 +92,15 @@ def js_distance(
     """The Jensen–Shannon distance of two blocks' densities, in nats: 0 to ln 2.
 
     With ``normalised=False``, the variant whose values in the literature exceed ln 2: densities at the points of a grid
-    of `bins` points are put into the sum as if they were probabilities. It is the normalised distance divided by the
-    width of a bin, so it depends on the bins and on the range: compare it with nothing made otherwise.
+    of `bins` points are put into the sum as if they were probabilities. Where bins are narrower than `sigma` it is the
+    normalised distance divided by their width; wider ones miss the peaks. So it depends on the bins and on the range of
+    eigenvalues: compare it with nothing made otherwise.
     """
-    if normalised:
-        points = grid([one, other], sigma=sigma, scale=scale)
-        p, q = (density(block, points, sigma=sigma, scale=scale) for block in (one, other))
-        return _js(p / p.sum(), q / q.sum())
-    near = grid([one, other], sigma=sigma, scale=scale)
-    points = np.linspace(near[0], near[-1], checks.whole("bins", bins, at_least=2, at_most=MOST_BINS))
-    return _js(*(density(block, points, sigma=sigma, scale=scale) for block in (one, other)))
+    points = grid([one, other], sigma=sigma, scale=scale)
+    if not normalised:
+        points = np.linspace(points[0], points[-1], checks.whole("bins", bins, at_least=2, at_most=MOST_BINS))
+    p, q = (density(block, points, sigma=sigma, scale=scale) for block in (one, other))
+    return _js(p / p.sum(), q / q.sum()) if normalised else _js(p, q)
 
 
 def _js(p: np.ndarray, q: np.ndarray) -> float:
@@ -129,19 +132,23 @@ class Distances:
 
 
 def js_matrix(
-    measured: Measured, blocks: Sequence[str] | None = None, *, sigma: float = SIGMA, scale: str = "raw"
+    measured: Measured,
+    blocks: Sequence[str] | None = None,
+    *,
+    sigma: float = SIGMA,
+    scale: str = "raw",
+    normalised: bool = True,
+    bins: int = 10_000,
 ) -> Distances:
-    """The Jensen–Shannon distances between all pairs of a network's blocks."""
+    """The Jensen–Shannon distances between all pairs of a network's blocks; arguments as in `js_distance`."""
     names = list(measured.blocks) if blocks is None else [str(name) for name in blocks]
     if len(names) < 2:
         raise InputError(f"distances need at least two blocks, got {', '.join(names) or 'none'}")
     parts = [measured.block(name) for name in names]
-    points = grid(parts, sigma=sigma, scale=scale)
-    densities = [density(part, points, sigma=sigma, scale=scale) for part in parts]
-    densities = [part / part.sum() for part in densities]
     matrix = np.zeros((len(names), len(names)))
     for row, column in combinations(range(len(names)), 2):
-        matrix[row, column] = matrix[column, row] = _js(densities[row], densities[column])
+        how = {"sigma": sigma, "scale": scale, "normalised": normalised, "bins": bins}
+        matrix[row, column] = matrix[column, row] = js_distance(parts[row], parts[column], **how)  # type: ignore[arg-type]
     mean = float(matrix[np.triu_indices(len(names), 1)].mean())
     noise = tuple(probe_distance(part, sigma=sigma, scale=scale) for part in parts)
     return Distances(tuple(names), matrix, mean, noise)

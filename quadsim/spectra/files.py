@@ -11,8 +11,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import struct
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,11 @@ import numpy as np
 from quadsim.checks import InputError
 
 MOST_BYTES = 2**28  # of a file, unpacked
+# What numpy and zipfile raise on bytes that are not what they should be.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, ValueError, EOFError, KeyError, OSError,
+    RuntimeError, TypeError, struct.error, OverflowError, MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ def _read_npz(path: Path) -> Measured:
             arrays = {name: content[name] for name in content.files}
     except InputError:
         raise
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, NotImplementedError, zipfile.error) as error:
+    except DAMAGE as error:
         pickled = "pickled objects" in str(error) or "allow_pickle" in str(error)
         why = "it holds pickled objects, which are never loaded" if pickled else "it is truncated or no .npz at all"
         raise InputError(f"{path} cannot be read: {why}") from None
@@ -192,7 +200,9 @@ def write(path: Path, measured: Measured) -> None:
             np.savez(file, provenance=np.array(text), **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(draft, 0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(draft, 0o666 & ~mask)  # a temporary file is private
         os.replace(draft, path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)

@@ -25,7 +25,7 @@ RULES = {
     "leading": "without replacement from the `pool` largest in magnitude (4/3 of the number asked for)",
     "ritz": "without replacement from all nodes",
     "mass": "with replacement from all nodes, by quadrature weight: the density of eigenvalues",
-    "above": "from the nodes above `threshold` times the largest magnitude (0.1); again and again if they are too few",
+    "above": "from the nodes above `threshold` times the largest magnitude (0.1); with replacement if they are too few",
 }
 SIGNS = {
     "magnitude": "eigenvalues count by their magnitude",

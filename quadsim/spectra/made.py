@@ -131,6 +131,13 @@ def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectr
     return tuple(np.sort(block) for block in np.split(mapped[index], ends))
 
 
+def unshifted(spectra: Sequence[Any]) -> Spectra:
+    """The spectra divided by the smallest eigenvalue: no map, so the condition number stays their own."""
+    blocks = by_block(spectra)
+    smallest = min(block[0] for block in blocks)
+    return by_block([block / smallest for block in blocks])
+
+
 def _affine(values: np.ndarray, kappa: float) -> np.ndarray:
     place = (values - values[0]) / (values[-1] - values[0])
     return 1 + (kappa - 1) * place

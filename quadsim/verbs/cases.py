@@ -41,7 +41,7 @@ def cases(words: Words) -> None:
 
     checks.whole("steps", steps, at_least=1, at_most=solver.MOST_STEPS)
     results.check_folder(folder)
-    runs, names = [], {}
+    runs, names = [], []
     with counter("draws", len(numbers) * len(seeds)) as show:
         for place, number in enumerate(numbers):
             done = solver.solve_draws(
@@ -52,10 +52,10 @@ def cases(words: Words) -> None:
                 tol=tol,
                 progress=lambda count: show(place * len(seeds) + count),  # noqa: B023
             )
-            names[done[0].problem] = number
+            names.append(done[0].problem)
             runs += list(done)
     told = table.quartiles(runs)
-    titles = {name: f"{name.capitalize()}: {_finding(told[told['problem'] == name])}" for name in names}
+    titles = {name: f"{name.capitalize()}: {_finding(_plain(told[told['problem'] == name]))}" for name in names}
     said = {key: text for key, text in keys.items() if key != "out"}
     caption = f"{command('cases', said)}: median of {len(seeds)} draws, quartiles shaded"
     bands = table.bands(runs)
@@ -78,19 +78,19 @@ def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _finding(told: pd.DataFrame) -> str:
+def _finding(told: list[dict[str, Any]]) -> str:
     """What the medians say of the second optimizer beside the first."""
     if len(told) < 2:
         return ""
-    first, second = told.iloc[0], told.iloc[1]
+    first, second = told[:2]
     who = {"gd": "GD", "frozen-adam": "Adam"}
     names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
-    share = "" if second["ahead"] != second["ahead"] else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
-    if any(row["median_steps"] is None or row["median_steps"] != row["median_steps"] for row in (first, second)):
+    share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
+    if first["median_steps"] is None or second["median_steps"] is None:
         return share
     ratio = first["median_steps"] / second["median_steps"]
     fold = max(ratio, 1 / ratio)
-    times = f"{fold:.2g}" if fold < 100 else f"{fold:.0f}"
+    times = f"{fold:.2g}" if fold < 10 else f"{fold:,.0f}"
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
 

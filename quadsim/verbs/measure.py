@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
+from quadsim.verbs.run import command
 
 if TYPE_CHECKING:
     from quadsim.hessian.measure import Stage
@@ -49,26 +49,21 @@ def measure(words: Words) -> None:
     if "blocks" in keys:
         settings["blocks"] = grammar.several("blocks", keys["blocks"])
     out = keys.get("out", f"{keys['model']}.npz")
-    with _progress() as show:
-        measured = hessian.measure_model(
-            keys["model"],
-            out=out,
-            overwrite=grammar.flag("overwrite", keys.get("overwrite", "false")),
-            command=command(keys),
-            state=say,
-            progress=show,
-            **settings,
-        )
+    said = {key: text for key, text in keys.items() if key not in ("out", "overwrite")}
+    overwrite = grammar.flag("overwrite", keys.get("overwrite", "false"))
+    how: dict[str, Any] = {"out": out, "overwrite": overwrite, "command": command("measure", said), "state": say}
+    try:
+        with _progress() as show:
+            measured = hessian.measure_model(keys["model"], progress=show, **how, **settings)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        raise MemoryError from None
     result = summary(measured) | {"file": out}
     if "--json" in words.flags:
         print(json.dumps(result, indent=2, ensure_ascii=False))
     else:
         print(f"wrote {result['file']}: {len(measured.blocks)} blocks of {measured.name}")
-
-
-def command(keys: dict[str, str]) -> str:
-    said = {key: text for key, text in keys.items() if key not in ("out", "overwrite")}
-    return "python -m quadsim measure " + shlex.join(f"{key}={text}" for key, text in said.items())
 
 
 def summary(measured: Measured) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,15 @@ def _entry(name: str, measured: Measured) -> dict[str, Any]:
         "probes": settings["probes"],
         "least": min(largest),
         "most": max(largest),
-        "ratio": max(largest) / min(largest) if min(largest) > 0 else None,
+        "ratio": _ratio(measured.blocks.values()),
         "command": measured.provenance["command"],
     }
+
+
+def _ratio(blocks: Iterable[MeasuredBlock]) -> float | None:
+    """Largest over smallest of the blocks' largest magnitudes; None if a block is zero."""
+    largest = [block.largest for block in blocks]
+    return max(largest) / min(largest) if min(largest) > 0 else None
 
 
 def _draw(words: Words) -> None:
@@ -101,13 +108,13 @@ def _draw(words: Words) -> None:
     blocks = [measured.block(name) for name in names]
     tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, sigma, scale), "-eigenvalues": sampled}
     facts: dict[str, Any] = {"model": keys["model"], "blocks": tables["-blocks"].to_dict("records")}
-    facts["ratio"] = max(block.largest for block in blocks) / min(block.largest for block in blocks)
+    facts["ratio"] = _ratio(blocks)
     said = {key: text for key, text in keys.items() if key != "out"}
     line = command("spectra", said)
     figures = {
         "-densities": plots.densities(
             tables["-densities"],
-            title=f"{measured.name}: largest eigenvalues differ by a factor {facts['ratio']:.3g} between blocks",
+            title=f"{measured.name}: {_scales(facts['ratio'], len(blocks))}",
             caption=f"{line}: Gaussian of width {sigma:.2g}, or a 300th of the range, at every node; each its own axis",
         ),
         "-eigenvalues": plots.histogram(
@@ -122,6 +129,12 @@ def _draw(words: Words) -> None:
         print(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         _show(measured, facts)
+
+
+def _scales(ratio: float | None, blocks: int) -> str:
+    if blocks == 1 or ratio is None:
+        return "density of eigenvalues"
+    return f"largest magnitudes differ by a factor {ratio:.4g} between blocks"
 
 
 def _table(blocks: list[MeasuredBlock]) -> pd.DataFrame:
@@ -155,11 +168,11 @@ def _densities(blocks: list[MeasuredBlock], sigma: float, scale: str) -> pd.Data
     import numpy as np
     import pandas as pd
 
-    from quadsim.spectra import density
+    from quadsim.spectra import density, unit_of
 
     parts = []
     for block in blocks:
-        unit = 1.0 if scale == "raw" else float(np.sort(np.abs(block.nodes[0]))[::-1][min(10, block.nodes[0].size) - 1])
+        unit = unit_of(block, scale)
         low = min(nodes[0] for nodes in block.nodes) / unit
         high = max(nodes[-1] for nodes in block.nodes) / unit
         width = min(sigma, (high - low) / 300) if high > low else sigma
@@ -176,8 +189,7 @@ def _eigenvalues(keys: dict[str, str], measured: Measured, names: list[str], sam
 
     from quadsim import cases
 
-    own = [name for recipe in cases.CASES.values() for name in recipe.blocks]
-    chosen = [name for name in names if name in own] if "blocks" not in keys and set(names) & set(own) else names
+    chosen = names if "blocks" in keys else cases.usual_blocks(measured)
     fewest = min(int(nodes.size) for name in chosen for nodes in measured.block(name).nodes[:1])
     size = grammar.whole("block_size", keys["block_size"]) if "block_size" in keys else min(30, fewest)
     values = cases.case_spectra(
@@ -260,7 +272,7 @@ def _show(measured: Measured, facts: dict[str, Any]) -> None:
         ends = (f"{row['smallest']:.4g}", f"{row['largest']:.4g}", f"{row['spread']:.1%}")
         shown.add_row(row["block"], f"{row['size']:,}", *ends, str(row["nodes"]), str(row["converged"]))
     screen.print(shown)
-    screen.print(f"Largest magnitudes differ by a factor {facts['ratio']:.4g} between blocks.", highlight=False)
+    screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize(), highlight=False)
     for one in facts.get("js", []):
         beside = "" if one["noise"] is None else f"; between two probes of the same block {one['noise']:.3f}"
         kind = "as they are" if one["scale"] == "raw" else "each block divided by its tenth largest"
