@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def load(name: str | Path) -> Measured:
     if Path(text).suffix.lower() in (".npz", ".csv") or isinstance(name, Path) or "/" in text:
         return files.read(Path(text))
     checks.choice("network", text, _shipped())
-    return files.read(Path(str(resources("quadsim") / "data" / f"{text}.npz")))
+    return replace(files.read(Path(str(resources("quadsim") / "data" / f"{text}.npz"))), name=text)
 
 
 def sample(

@@ -55,7 +55,7 @@ def cases(words: Words) -> None:
             names.append(done[0].problem)
             runs += list(done)
     told = table.quartiles(runs)
-    titles = {name: f"{name.capitalize()}: {_finding(_plain(told[told['problem'] == name]))}" for name in names}
+    titles = {name: f"{name.capitalize()}: {_finding(_plain(told[told['problem'] == name]), steps)}" for name in names}
     said = {key: text for key, text in keys.items() if key != "out"}
     caption = f"{command('cases', said)}: median of {len(seeds)} draws, quartiles shaded"
     bands = table.bands(runs)
@@ -78,19 +78,20 @@ def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _finding(told: list[dict[str, Any]]) -> str:
-    """What the medians say of the second optimizer beside the first."""
+def _finding(told: list[dict[str, Any]], steps: int) -> str:
+    """What the medians say of the second optimizer beside the first; a bound, if one of them did not finish."""
     if len(told) < 2:
         return ""
     first, second = told[:2]
     who = {"gd": "GD", "frozen-adam": "Adam"}
     names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
     share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
-    if first["median_steps"] is None or second["median_steps"] is None:
-        return share
-    ratio = first["median_steps"] / second["median_steps"]
+    if first["median_steps"] is None and second["median_steps"] is None:
+        return f"neither within {steps:,} steps\n{share}"
+    ratio = (first["median_steps"] or steps) / (second["median_steps"] or steps)
     fold = max(ratio, 1 / ratio)
-    times = f"{fold:.2g}" if fold < 10 else f"{fold:,.0f}"
+    bound = "" if first["median_steps"] and second["median_steps"] else "more than "
+    times = f"{bound}{fold:.2g}" if fold < 10 else f"{bound}{fold:,.0f}"
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
 

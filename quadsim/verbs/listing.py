@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from quadsim import checks
 from quadsim.checks import InputError
 from quadsim.grammar import Words
+
+if TYPE_CHECKING:
+    from quadsim.spectra import Measured
 
 
 def show_list(words: Words) -> None:
@@ -22,13 +26,7 @@ def show_list(words: Words) -> None:
         "spectra": [
             {"law": name, "title": draw.__doc__, **(draw.__kwdefaults__ or {})} for name, draw in spectra.LAWS.items()
         ],
-        "networks": [
-            {
-                "network": name,
-                "title": f"{len(measured.blocks)} blocks of {measured.provenance['settings']['architecture']}",
-            }
-            for name, measured in spectra.library().items()
-        ],
+        "networks": [{"network": name, "title": _title(measured)} for name, measured in spectra.library().items()],
     }
     for key in words.keys:
         raise InputError(f"list takes no {key}=: write list, or list {' or list '.join(there)}")
@@ -43,3 +41,9 @@ def show_list(words: Words) -> None:
             options = rest if kind == "optimizers" else []
             settings = "  ".join(f"{key}={'best' if value is None else value}" for key, value in options)
             print(f"  {first[1]!s:<18}{second[1]}{'   ' + settings if settings else ''}")
+
+
+def _title(measured: Measured) -> str:
+    told = measured.provenance["settings"]
+    trained = f", after {told['trained']} steps of training" if told["trained"] else ""
+    return f"{len(measured.blocks)} blocks, {told['mode']} mode, seed {told['seed']}{trained}: {told['architecture']}"

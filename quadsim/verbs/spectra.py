@@ -106,7 +106,7 @@ def _draw(words: Words) -> None:
     results.check_folder(folder)
     sampled = _eigenvalues(keys, measured, names, sampling)
     blocks = [measured.block(name) for name in names]
-    tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, sigma, scale), "-eigenvalues": sampled}
+    tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale), "-eigenvalues": sampled}
     facts: dict[str, Any] = {"model": keys["model"], "blocks": tables["-blocks"].to_dict("records")}
     facts["ratio"] = _ratio(blocks)
     said = {key: text for key, text in keys.items() if key != "out"}
@@ -115,7 +115,7 @@ def _draw(words: Words) -> None:
         "-densities": plots.densities(
             tables["-densities"],
             title=f"{measured.name}: {_scales(facts['ratio'], len(blocks))}",
-            caption=f"{line}: Gaussian of width {sigma:.2g}, or a 300th of the range, at every node; each its own axis",
+            caption=f"{line}: a Gaussian at every node, its width a 300th of the block's range",
         ),
         "-eigenvalues": plots.histogram(
             sampled, title=f"{measured.name}: the eigenvalues that a problem takes from each block", caption=line
@@ -163,19 +163,19 @@ def _table(blocks: list[MeasuredBlock]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _densities(blocks: list[MeasuredBlock], sigma: float, scale: str) -> pd.DataFrame:
-    """Each block's density on 1,200 points of its own range, smoothed so that the narrowest block can be seen too."""
+def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
+    """Each block's density on 1,200 points of its own range, smoothed by a 300th of it: wide and narrow can be seen."""
     import numpy as np
     import pandas as pd
 
-    from quadsim.spectra import density, unit_of
+    from quadsim.spectra import SIGMA, density, unit_of
 
     parts = []
     for block in blocks:
         unit = unit_of(block, scale)
         low = min(nodes[0] for nodes in block.nodes) / unit
         high = max(nodes[-1] for nodes in block.nodes) / unit
-        width = min(sigma, (high - low) / 300) if high > low else sigma
+        width = (high - low) / 300 if high > low else SIGMA
         points = np.linspace(low - 5 * width, high + 5 * width, 1200)
         values = density(block, points, sigma=width, scale=scale)
         parts.append(pd.DataFrame({"block": block.name, "eigenvalue": points, "density": values}))
