@@ -4,7 +4,8 @@
 
 The paper's own recipe is not known: how eigenvalues were sampled, shifted and scaled could not be read. quadsim's
 default was fixed before anything was measured. This runs it beside every other rule, sign and map on the same spectra,
-and counts how many of them agree with the paper. Writes figures/recipes.csv and figures/recipes.md.
+and counts how many of them agree with the paper. Writes figures/recipes.csv, figures/recipes-networks.csv and
+figures/recipes.md.
 
 What counts as agreement was fixed beforehand too: by the medians, Adam (β2 = 1, best lr) is at least twice as fast as
 GD in Case 1 (GPT2), and less than twice as fast in Case 2 (ResNet18). A stricter reading, that the two are alongside
@@ -12,10 +13,12 @@ each other in Case 2 (within a factor of two either way), is counted beside it.
 """
 
 import sys
+import textwrap
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
+from measured import FOUR
 from rich.progress import track
 
 import quadsim as qs
@@ -75,7 +78,7 @@ def above(between: tuple[float, float] | None, bound: float) -> bool | None:
     """Whether the ratio is at least the bound; None if what is known does not decide it."""
     if between is None or between[0] < bound <= between[1]:
         return None
-    return between[0] >= bound
+    return bool(between[0] >= bound)
 
 
 def both(one: bool | None, two: bool | None) -> bool | None:
@@ -88,7 +91,7 @@ def inverse(known: bool | None) -> bool | None:
     return None if known is None else not known
 
 
-def table(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+def table(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
     """One row for each recipe, both cases beside each other, and the counts over those that shift."""
     rows = []
     for recipe in RECIPES:
@@ -108,11 +111,15 @@ def table(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
         )
     made = pd.DataFrame(rows)
     shifted = made[made["map"] != "unshifted"]
-    counts = {"all": len(shifted)}
+    return made, count(shifted), count(made[made["map"] == "unshifted"])
+
+
+def count(recipes: pd.DataFrame) -> dict[str, int]:
+    counts = {"all": len(recipes)}
     for name in ("ahead", "agrees", "alongside"):
         for key, verdict in (("", True), ("not_", False)):
-            counts[key + name] = sum(found is verdict for found in shifted[name])
-    return made, counts
+            counts[key + name] = sum(found is verdict for found in recipes[name])
+    return counts
 
 
 def told(row: pd.Series) -> str:
@@ -135,13 +142,25 @@ def told(row: pd.Series) -> str:
     return f"{steps(row['gd_median'])} / {steps(row['adam_median'])} {spread}{middle}{ahead}"
 
 
-def summary(counts: dict[str, int]) -> str:
+def summary(counts: dict[str, int], apart: dict[str, int]) -> str:
     decided = counts["agrees"] + counts["not_agrees"]
-    return f"""\
+    text = f"""\
 {counts["all"]} recipes map the eigenvalues onto [1, 5000]. On GPT2's spectra Adam is ahead of GD in {counts["ahead"]}
 of them and behind in {counts["not_ahead"]}. In both cases together, {counts["agrees"]} agree with the paper and
 {counts["not_agrees"]} do not ({counts["all"] - decided} are refused or not decided within {STEPS:,} steps); with GD
-and Adam alongside each other in Case 2, {counts["alongside"]} agree. The paper's own recipe is not known."""
+and Adam alongside each other in Case 2, {counts["alongside"]} agree. Without the shift ({apart["all"]} recipes, each
+network at its own condition number) {apart["agrees"]} agree, {apart["not_agrees"]} do not and the others are not
+decided. The paper's own recipe is not known."""
+    return textwrap.fill(text, 118)
+
+
+def other_networks(draws: int) -> pd.DataFrame:
+    """The default recipe on four blocks of every network of the library, other seeds and training mode included."""
+    rows = []
+    for name, network in track(qs.spectra.library().items(), "networks"):
+        blocks = FOUR[network.provenance["settings"]["model"]]
+        rows.append({"network": name, **outcome(1, draws, *DEFAULT, network=name, blocks=list(blocks))})
+    return pd.DataFrame(rows)
 
 
 def main(draws: int = 100) -> None:
@@ -150,7 +169,14 @@ def main(draws: int = 100) -> None:
     jobs = [(case, *recipe) for recipe in RECIPES for case in (1, 2)]
     frame = pd.DataFrame([outcome(case, draws, *recipe) for case, *recipe in track(jobs, "recipes")])
     frame.to_csv(FIGURES / "recipes.csv", index=False)
-    made, counts = table(frame)
+    others = other_networks(draws)
+    others.to_csv(FIGURES / "recipes-networks.csv", index=False)
+    report(frame, others, draws)
+
+
+def report(frame: pd.DataFrame, others: pd.DataFrame, draws: int) -> None:
+    """The tables for people, written and printed."""
+    made, counts, apart = table(frame)
     lines = [
         "| rule | sign | map | Case 1: GPT2 | Case 2: ResNet18 | as in the paper |",
         "|---|---|---|---|---|---|",
@@ -167,9 +193,19 @@ norm of 1e-6 times its first value [quartiles of Adam]; GD's median over Adam's;
 ahead, among those that one of the two finished. The default recipe is in bold; it was fixed before anything was
 measured. "As in the paper": Adam at least twice as fast as GD in Case 1, and less than twice as fast in Case 2.
 
-{summary(counts)}
+{summary(counts, apart)}
 
 """
+    lines += [
+        "",
+        "## The default recipe on every network of the library",
+        "",
+        "Four blocks each: those of Cases 1 and 2, or their like (`experiments/measured.py` names them).",
+        "",
+        "| network | GD / Adam [quartiles of Adam] |",
+        "|---|---|",
+        *(f"| {row['network']} | {told(row)} |" for _, row in others.iterrows()),
+    ]
     (FIGURES / "recipes.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
     print(head)
     print("\n".join(lines))

@@ -31,6 +31,8 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
     words = Words()
     seen_verb = False
     for argument in arguments:
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise InputError(f"{checks.shown(argument)} is not UTF-8")
         if argument.startswith("-") and "=" not in argument:
             words.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
         elif "=" in argument:

@@ -26,6 +26,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "lines.linewidth": 1.6,
+    "text.parse_math": False,  # a name with a dollar is a name
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own font
     "svg.hashsalt": "quadsim",  # the same figure is the same file
 }

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import tempfile
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,8 @@ def _draw(figure: Figure, path: Path, **options: Any) -> None:
     """Save the figure; without stamps and random names, so that the same result is the same file."""
     import matplotlib
 
-    with matplotlib.rc_context(plots.STYLE):
+    with matplotlib.rc_context(plots.STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
         figure.savefig(path, dpi=200, **options)
 
 

@@ -96,7 +96,7 @@ def test_the_matrix_its_mean_and_its_noise():
         (lambda a: density(a, [1.0, 0.0]), "grid must be a list of increasing numbers"),
         (lambda a: density(a, [0.0], probe=1), "probe must be a whole number from 0 to 0, got 1"),
         (lambda a: density(a, [0.0], scale="log"), "unknown scale 'log'"),
-        (lambda a: js_matrix(Measured("net", {"a": a}, {})), "at least two blocks"),
+        (lambda a: js_matrix(Measured("net", {"a": a}, {})), "at least two different blocks"),
         (lambda a: density(exact("z", [0.0]), [0.0], scale="tenth"), "tenth largest eigenvalue is 0"),
     ],
 )

@@ -1,5 +1,6 @@
 """Measuring curvature: operators, Lanczos and networks against dense matrices, finite differences and curvlinops."""
 
+import gzip
 import json
 import math
 import os
@@ -397,6 +398,57 @@ def test_another_network_does_not_continue_a_file(own, tmp_path):
         hessian.measure(net, outputs, loss, blocks=["two"], steps=5, out=tmp_path / "net.npz")
 
 
+def test_two_processes_do_not_measure_into_one_file(own, tmp_path):
+    net, outputs, loss = own
+    path, refused = tmp_path / "net.npz", []
+
+    def meanwhile(sentence):
+        if "probe" in sentence and not refused:
+            with pytest.raises(InputError, match="another process is measuring into") as caught:
+                hessian.measure(net, outputs, loss, blocks=["two"], steps=5, out=path)
+            refused.append(caught.value)
+
+    hessian.measure(net, outputs, loss, blocks=["one"], steps=5, out=path, state=meanwhile)
+    assert len(refused) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["net.npz"]
+    assert hessian.measure(net, outputs, loss, blocks=["two"], steps=5, out=path).finished
+
+
+def test_torchs_own_attention_can_be_measured():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    x = torch.randn(3, 5, 8)
+    measured = hessian.measure(
+        layer, lambda: layer(x), lambda z: (z**4).mean(), blocks=["self_attn.in_proj_weight"], steps=4
+    )
+    assert measured.blocks["self_attn.in_proj_weight"].largest > 0
+
+
+def module_with(parameter):
+    module = nn.Module()
+    module.p = parameter
+    return module
+
+
+@pytest.mark.parametrize(
+    ("module", "loss", "sentence"),
+    [
+        (nn.Linear(2, 2).bfloat16(), lambda z: z.sum(), "block weight must be float32 or float64"),
+        (module_with(nn.Parameter(torch.ones(2) * 1j)), lambda z: z, "block p must be float32 or float64"),
+        (module_with(nn.Parameter(torch.zeros(0))), lambda z: z.sum(), "block p holds no numbers"),
+        (nn.LazyLinear(2), lambda z: z.sum(), "holds no numbers"),
+        (nn.Linear(2, 2), lambda z: z, "the loss must be a tensor of one real number"),
+        (nn.Linear(2, 2), lambda z: 3.0, "the loss must be a tensor of one real number, got 3.0"),
+        (nn.Linear(2, 2), lambda z: z.sum() * float("nan"), "the loss is nan"),
+        (nn.Linear(2, 2), 3, "loss must be a function, got 3"),
+        (nn.Sequential(), lambda z: z, "at least one block"),
+        (7, lambda z: z, "module must be a torch.nn.Module, got 7"),
+    ],
+)
+def test_odd_modules_and_losses(module, loss, sentence, check_refused):
+    x = torch.ones(3, 2)
+    check_refused(lambda: hessian.measure(module, lambda: module(x), loss, steps=3), sentence)
+
+
 class Linear(nn.Module):
     """A block in which the loss is linear, one that it does not see, and one that is neither."""
 
@@ -420,9 +472,10 @@ def test_a_zero_hessian_is_refused_and_what_was_measured_is_kept(tmp_path):
         assert list(qs.spectra.load(path).blocks) == ["real"]
 
 
-def test_rounding_is_not_taken_for_curvature():
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_is_not_taken_for_curvature(seed):
     """Softmax does not see a key's bias: what is left of its Hessian is noise, and noise is not symmetric."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     net, tokens = GPT2(layers=2, width=32, heads=2, vocabulary=60, context=16), torch.randint(0, 60, (4, 16))
     how = {"outputs": lambda: net(tokens), "loss": lambda z: cross_entropy(z.flatten(0, 1), tokens.flatten())}
     with pytest.raises(InputError, match=r"block layer1.key.bias: its hessian is zero but for rounding"):
@@ -442,6 +495,10 @@ def test_rounding_is_not_taken_for_curvature():
         ({"out": "there/x.npz"}, "there is no folder there"),
         ({"out": "x.pkl"}, "out must end in .npz"),
         ({"seed": -1}, "seed must be a whole number"),
+        ({"out": 5}, "out must be the path of an .npz file, got 5"),
+        ({"out": "/proc/self/x.npz"}, "out=/proc/self/x.npz cannot be written"),
+        ({"blocks": "one"}, "blocks must be a list of names, got 'one'"),
+        ({"settings": {"n": np.int64(3)}}, "settings must be plain numbers, texts and lists of them"),
     ],
 )
 def test_bad_settings(own, change, sentence, check_refused):
@@ -468,6 +525,11 @@ def folder(tmp_path, monkeypatch):
     np.savez("floats.npz", images=images / 255, labels=labels)
     np.savez("pickled.npz", images=np.array([{}] * 3, dtype=object), labels=labels)
     np.savez("unlabelled.npz", images=images)
+    np.savez("grey.npz", images=np.full((9, 28, 28), 7, dtype=np.uint8), labels=labels[:9])
+    np.save("renamed.npy", images)
+    Path("renamed.npy").rename("renamed.npz")
+    Path("wide.idx").write_bytes(b"\0\0\x08\x03" + (2**31).to_bytes(4, "big") * 2 + (4).to_bytes(4, "big"))
+    Path("cut.gz").write_bytes(gzip.compress(images.tobytes())[:200])
     Path("images.idx").write_bytes(
         b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (40, 28, 28)) + images.tobytes()
     )
@@ -550,13 +612,26 @@ def test_windows_of_a_text_do_not_overlap_and_targets_come_next(folder):
         ("measure model=vgg16 images=digits.npz batch=4 size=8x8", "images of at least 32 x 32"),
         ("measure model=mlp images=digits.npz batch=4 mode=test", "unknown mode 'test'"),
         ("measure model=mlp images=digits.npz batch=4 dtype=half", "unknown dtype 'half'"),
-        ("measure model=mlp images=digits.npz batch=4 out=digits.npz", "was not written by quadsim measure"),
+        ("measure model=mlp images=digits.npz batch=4 out=digits.npz", "out=digits.npz is the file that is read"),
+        ("measure model=mlp images=digits.npz batch=4 out=odd.npz", "odd.npz is there and was not written by quadsim"),
         ("measure model=mlp images=digits.npz batch=4 stps=3", "unknown key 'stps': did you mean steps?"),
         (
             "measure model=mlp images=digits.npz batch=4 overwrite=yes",
             "unknown overwrite 'yes': allowed are true, false",
         ),
         ("measure gpt2", "'gpt2' is not key=value"),
+        ("measure model=mlp images=digits.npz labels=labels.idx", "labels=labels.idx has no use"),
+        ("measure model=mlp images=digits.npz tokens=2x8", "model=mlp reads images, not text: give images=FILE"),
+        ("measure model=gpt2-nano text=text.txt batch=3", "model=gpt2-nano reads text, not images"),
+        (
+            "measure model=resnet18 images=digits.npz batch=1 mode=training",
+            "batch must be a whole number of at least 2",
+        ),
+        ("measure model=mlp images=grey.npz batch=4", "the images of the batch are all of one colour"),
+        ("measure model=mlp images=renamed.npz", "cannot be read"),
+        ("measure model=mlp images=wide.idx labels=labels.idx", "it is damaged"),
+        ("measure model=mlp images=cut.gz labels=labels.idx", "it is a damaged gzip file"),
+        ("measure model=gpt2-nano text=text.txt blocks=*.weight.weight", "unknown block"),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import subprocess
 import sys
 import zipfile
 
@@ -207,6 +208,18 @@ def damaged(tmp_path):
     yield "wide.csv", b"a,b\n1,2,3\n", "line 2: 3 cells under 2 names"
     yield "twice.csv", b"a,a\n1,2\n", "names a column twice"
     yield "inf.csv", b"a\n1\ninf\n", "eigenvalues must be finite"
+    yield "index.csv", b",a\n0,5\n1,6\n", "line 2: 0 stands under no name"
+    yield "blank.csv", b"a,b\n\n\n1,2\n3,1_000\n", "line 5: '1_000' is not a number"
+    told = {"settings": {"steps": 3}, "blocks": {"a": {"size": 3}}}
+    rows = np.array([[1.0, 2.0], [0.5, 0.5], [0.0, 0.0]])
+    changes = {"weights": rows * [[1], [-1], [1]], "order": rows[:, ::-1], "shape": rows[:2], "none": rows[:, :0]}
+    for name, changed in changes.items():
+        np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told)), **{"a/0": changed})
+        yield f"{name}-changed.npz", (tmp_path / "c.npz").read_bytes(), "or was damaged since"
+    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told | {"x": float("nan")})), **{"a/0": rows})
+    yield "constant.npz", (tmp_path / "c.npz").read_bytes(), "or was damaged since"
+    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told)), **{"a/5": rows})
+    yield "probe.npz", (tmp_path / "c.npz").read_bytes(), "or was damaged since"
     yield "binary.csv", bytes(range(256)), "not a CSV text"
     rng = np.random.default_rng(0)
     for place in rng.integers(0, len(content), 40):
@@ -242,24 +255,34 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         qs.spectra.load(path)
 
 
-def test_without_torch_measure_says_so(capsys, monkeypatch):
-    from quadsim import cli
-
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if name.startswith("quadsim.hessian")]:
-        monkeypatch.delitem(sys.modules, name)
-    assert cli.main(["measure", "model=mlp"]) == 2
-    assert capsys.readouterr().err == (
-        "quadsim: measure needs torch, which is not installed: pip install 'quadsim[torch]'\n"
+def test_without_torch_measure_says_so():
+    code = (
+        "import sys; sys.modules['torch'] = None; from quadsim import cli; sys.exit(cli.main(['measure', 'model=mlp']))"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "quadsim: measure needs torch, which is not installed: pip install 'quadsim[torch]'\n"
 
 
 def test_a_block_of_zeros_is_shown(tmp_path, capsys):
     from quadsim import cli
 
-    (tmp_path / "own.csv").write_text("a,b\n0,1\n0,2\n0,3\n")
-    assert cli.main(["spectra", f"model={tmp_path / 'own.csv'}", f"out={tmp_path}"]) == 0
-    assert "mean over pairs" in capsys.readouterr().out
+    # Zeros, one value only, names that a figure cannot spell or would take for formulas, values near the limits.
+    for content in ("a,b\n0,1\n0,2\n0,3\n", "a\n7\n", "$x^$,漢字\n1,2\n3,4\n", "a,b\n1e-320,1\n2e-320,2\n"):
+        (tmp_path / "own.csv").write_text(content, encoding="utf-8")
+        assert cli.main(["spectra", f"model={tmp_path / 'own.csv'}", f"out={tmp_path}"]) == 0
+        out, err = capsys.readouterr()
+        assert ("mean over pairs" in out) == ("," in content)
+        assert err == ""
+
+
+def test_many_blocks_are_to_be_chosen_from(tmp_path, capsys):
+    from quadsim import cli
+
+    names = [f"b{number}" for number in range(50)]
+    (tmp_path / "own.csv").write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+    assert cli.main(["spectra", f"model={tmp_path / 'own.csv'}", f"out={tmp_path}"]) == 2
+    assert "has 50 blocks: choose up to 40 of them with blocks=" in capsys.readouterr().err
 
 
 def test_an_unknown_network_is_told_the_names():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadsim.checks import InputError
-from quadsim.spectra import files
 from quadsim.streams import stream
 
 
@@ -149,7 +149,7 @@ def images(
     if channels == 1:
         x = x.mean(1, keepdim=True)
     deviation = x.std((0, 2, 3), keepdim=True)
-    if not (deviation > 0).all():
+    if not (deviation > 1e-6).all():
         raise InputError(f"{path}: the images of the batch are all of one colour")
     x = (x - x.mean((0, 2, 3), keepdim=True)) / deviation
     facts = {
@@ -167,6 +167,8 @@ def images(
 def _labelled(path: Path, labels: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels as they are in the files; kept, for training asks again and again."""
     if path.suffix.lower() == ".npz":
+        if labels is not None:
+            raise InputError(f"labels={labels} has no use: {path} holds its labels itself")
         return _npz_images(path)
     if labels is None:
         raise InputError(f"images={path} is no .npz: give labels=FILE, the labels in IDX format, beside it")
@@ -184,7 +186,7 @@ def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
             pixels, targets = content["images"], content["labels"]
     except KeyError as error:
         raise InputError(f"{path} must hold arrays images and labels: {error.args[0]}") from None
-    except files.DAMAGE:
+    except Exception:  # numpy and zipfile raise some ten kinds on bytes that are not what they should be
         raise InputError(f"{path} cannot be read: it is truncated, pickled, or no .npz at all") from None
     if pixels.dtype != np.uint8 or targets.dtype.kind not in "iu":
         raise InputError(f"{path}: images must be bytes and labels whole numbers, got {pixels.dtype}, {targets.dtype}")
@@ -197,13 +199,13 @@ def _idx(path: Path, dimensions: int) -> np.ndarray:
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
-        except (OSError, EOFError):
-            raise InputError(f"{path} cannot be read: it is a truncated gzip file") from None
+        except Exception:
+            raise InputError(f"{path} cannot be read: it is a damaged gzip file") from None
     head = 4 + 4 * dimensions
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < head:
         raise InputError(f"{path} is not an IDX file of bytes with {dimensions} dimensions")
     shape = tuple(int.from_bytes(content[4 + 4 * k : 8 + 4 * k], "big") for k in range(dimensions))
-    if len(content) - head != int(np.prod(shape)):
+    if len(content) - head != math.prod(shape):
         raise InputError(f"{path} says it has shape {shape} and holds {len(content) - head} bytes: it is damaged")
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 

@@ -25,7 +25,7 @@ class Quadrature:
     nodes: np.ndarray
     weights: np.ndarray
     residuals: np.ndarray
-    asymmetry: float  # of the operator, as far as its products show: |(q₁, Aq₂) − (q₂, Aq₁)| / |(q₂, Aq₁)|
+    asymmetry: float  # of the operator, the largest that its products show: |(qᵢ, Aqⱼ) − (qⱼ, Aqᵢ)| / |(qⱼ, Aqᵢ)|
 
 
 def quadrature(
@@ -52,12 +52,12 @@ def quadrature(
         scale = max(scale, float(w.norm()))
         coefficients = _project_out(basis[: step + 1], w)
         diagonal.append(float(coefficients[step]))
-        if step == 1 and beside[0] > 0:
-            asymmetry = abs(float(coefficients[0]) - beside[0]) / beside[0]
+        if step > 0 and beside[-1] > 1e-3 * scale:
+            asymmetry = max(asymmetry, abs(float(coefficients[step - 1]) - beside[-1]) / beside[-1])
         beta = float(w.norm())
-        if not np.isfinite(beta):
-            raise FloatingPointError("a product of the operator is not finite")
         beside.append(beta)
+        if not np.isfinite(beta):
+            return Quadrature(np.array([np.nan]), np.ones(1), np.array([np.nan]), asymmetry)
         if progress is not None:
             progress(step + 1)
         if beta <= 100 * torch.finfo(dtype).eps * scale or step + 1 == steps:

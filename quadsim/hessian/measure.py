@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import json
+import math
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from quadsim import checks
 from quadsim.checks import InputError, InputTypeError
@@ -30,8 +35,14 @@ from quadsim.spectra import files
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.streams import stream
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 MOST_STEPS, MOST_PROBES = 2000, 1000
-NOISE = 0.5  # products whose asymmetry is above this are rounding
+NOISE = 0.01  # products whose asymmetry is above this are rounding; real ones in float32 have 1e-8 to 1e-6
+SLACK = 1.5  # what a process holds over what its tensors do: workspaces of the operations, and the allocator's own
 
 
 @dataclass(frozen=True)
@@ -91,61 +102,98 @@ def measure(
     say = state or (lambda sentence: None)
     steps = checks.whole("steps", steps, at_least=2, at_most=MOST_STEPS)
     probes = checks.whole("probes", probes, at_least=1, at_most=MOST_PROBES)
-    checks.whole("seed", seed, at_least=0)
+    seed = checks.whole("seed", seed, at_least=0)
     checks.choice("curvature", curvature, CURVATURES)
     if not isinstance(module, nn.Module):
         raise InputTypeError(f"module must be a torch.nn.Module, got {checks.shown(module)}")
+    for part, what in (("outputs", outputs), ("loss", loss)):
+        if not callable(what):
+            raise InputTypeError(f"{part} must be a function, got {checks.shown(what)}")
     names = chosen_blocks(module, blocks)
     path = None if out is None else check_out(out)
-    parameters = dict(module.named_parameters())
     fixed = {
-        **(settings or {}),
+        **_plain(settings or {}),
         "curvature": curvature,
         "steps": steps,
         "probes": probes,
         "seed": seed,
-        "dtype": str(next(iter(parameters.values())).dtype).removeprefix("torch."),
+        "dtype": str(dict(module.named_parameters())[next(iter(names.values()))].dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
-    measured = _begin(path, overwrite, name or type(module).__name__, fixed, names, command)
-    left = [block for block in names if block not in measured.blocks or measured.blocks[block].probes < probes]
-    check_memory(module, outputs, loss, curvature, {block: names[block] for block in left}, steps, say)
-    told = float(f"{value(module, outputs, loss, seed=seed):.6g}")
+    with _alone(path):
+        measured = _begin(path, overwrite, name or type(module).__name__, fixed, names, command)
+        left = {
+            block: parameter
+            for block, parameter in names.items()
+            if block not in measured.blocks or measured.blocks[block].probes < probes
+        }
+        check_memory(module, outputs, loss, curvature, left, steps, say)
+        measured = _at_loss(measured, value(module, outputs, loss, seed=seed), path)
+        clock = _Clock([len(left) * probes, steps], progress)
+        for block, parameter in left.items():
+            with operator(module, parameter, outputs, loss, curvature=curvature, seed=seed) as product:
+                size = module.get_parameter(parameter).numel()
+                have = measured.blocks[block].probes if block in measured.blocks else 0
+                clock.skip(have)
+                for probe in range(have, probes):
+                    started = time.perf_counter()
+                    clock.begin(block, probe, probes)
+                    start = stream(seed, "probe", block, probe).standard_normal(size)
+                    rule = quadrature(product, start, steps, module.get_parameter(parameter).dtype, clock.tick)
+                    _check_rule(block, rule, curvature, path)
+                    seconds = time.perf_counter() - started
+                    measured = _added(measured, block, size, rule, seconds, names)
+                    if path is not None:
+                        files.write(path, measured)
+                    say(
+                        f"{block}, probe {probe + 1} of {probes}: eigenvalues {rule.nodes[0]:.4g} to "
+                        f"{rule.nodes[-1]:.4g}, {seconds:.0f} s{clock.left()}"
+                    )
+    return measured
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as they will be read back from a file."""
+    try:
+        return json.loads(json.dumps(dict(settings), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"settings must be plain numbers, texts and lists of them: {error}") from None
+
+
+@contextmanager
+def _alone(path: Path | None) -> Iterator[None]:
+    """Nobody else measures into the same file meanwhile; where the system has no locks, this is not looked after."""
+    if path is None or fcntl is None:
+        yield
+        return
+    beside = path.with_name(f".{path.name}.lock")
+    with open(beside, "w", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another process is measuring into {path}: wait for it, or choose another out=") from None
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _at_loss(measured: Measured, loss: float, path: Path | None) -> Measured:
+    """The measurement with its loss; one that was begun elsewhere is not continued here."""
+    if not math.isfinite(loss):
+        raise InputError(f"the loss is {loss}: nothing can be measured there")
+    told = float(f"{loss:.6g}")
     before = measured.provenance.get("loss", told)
     if abs(told - before) > 1e-4 * max(abs(told), abs(before)):
         raise InputError(f"{path} was measured at a loss of {before:g}, and here it is {told:g}: choose another out=")
-    measured = replace(measured, provenance={**measured.provenance, "loss": before})
-    clock = _Clock([len(left) * probes, steps], progress)
-    for block in left:
-        with operator(module, names[block], outputs, loss, curvature=curvature, seed=seed) as product:
-            parameter = parameters[names[block]]
-            have = measured.blocks[block].probes if block in measured.blocks else 0
-            clock.skip(have)
-            for probe in range(have, probes):
-                started = time.perf_counter()
-                start = stream(seed, "probe", block, probe).standard_normal(parameter.numel())
-                clock.begin(block, probe, probes)
-                try:
-                    rule = quadrature(product, start, steps, parameter.dtype, clock.tick)
-                except FloatingPointError:
-                    raise InputError(
-                        f"block {block}: a product with its {curvature} is not finite{_kept(path)}"
-                    ) from None
-                _check_zero(block, rule, curvature, path)
-                seconds = time.perf_counter() - started
-                measured = _added(measured, block, parameter.numel(), rule, seconds, names)
-                if path is not None:
-                    files.write(path, measured)
-                say(
-                    f"{block}, probe {probe + 1} of {probes}: eigenvalues {rule.nodes[0]:.4g} to {rule.nodes[-1]:.4g}, "
-                    f"{seconds:.0f} s{clock.left()}"
-                )
-    return measured
+    return replace(measured, provenance={**measured.provenance, "loss": before})
 
 
 def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
     """The blocks asked for, by name, and the parameters they are."""
     there = parameter_names(module)
+    if isinstance(blocks, str):
+        raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
     if blocks is None:
         blocks = [block for block, name in there.items() if name.endswith("weight")] or list(there)
     chosen: dict[str, str] = {}
@@ -162,6 +210,12 @@ def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, 
         chosen |= {block: there[block] for block in found}
     if not chosen:
         raise InputError("blocks must name at least one block")
+    for block, name in chosen.items():
+        parameter = module.get_parameter(name)
+        if isinstance(parameter, UninitializedParameter) or parameter.numel() == 0:
+            raise InputError(f"block {block} holds no numbers")
+        if parameter.dtype not in (torch.float32, torch.float64) or parameter.layout != torch.strided:
+            raise InputError(f"block {block} must be float32 or float64 and dense, got {parameter.dtype}")
     return chosen
 
 
@@ -172,6 +226,8 @@ def _shortened(sentence: str, most: int) -> str:
 
 def check_out(out: str | Path) -> Path:
     """The path, if a measurement can be written there."""
+    if not isinstance(out, str | Path) or "\0" in str(out):
+        raise InputTypeError(f"out must be the path of an .npz file, got {checks.shown(out)}")
     path = Path(out)
     if path.suffix.lower() != ".npz":
         raise InputError(f"out must end in .npz, got {path}")
@@ -179,7 +235,12 @@ def check_out(out: str | Path) -> Path:
         raise InputError(f"out={path} is a folder")
     if not path.parent.is_dir():
         raise InputError(f"out={path}: there is no folder {path.parent}")
-    return path
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"out={path} cannot be written ({error.strerror})") from None
+    return path.resolve() if path.is_symlink() else path
 
 
 def _begin(
@@ -235,28 +296,34 @@ def check_memory(
     say: Callable[[str], None],
 ) -> None:
     """State the memory of the block that needs most, and refuse if there is less."""
-    parameters, worst = dict(module.named_parameters()), (0, 0, 0, "", False)
-    for block, name in names.items():
-        parameter = parameters[name]
-        basis = memory.basis_bytes(parameter.numel(), steps, parameter.dtype)
-        graph = memory.graph_bytes(module, name, outputs, loss, curvature)
-        worst = max(worst, (basis + (graph or 0), basis, graph or 0, block, graph is None))
-    total, basis, graph, block, unknown = worst
+    sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
+    largest = max(sizes, key=lambda block: sizes[block])
+    # The graph is the longer the earlier a block is used, and a product of the largest block holds the most beside it.
+    graphs = [
+        memory.graph_bytes(module, names[block], outputs, loss, curvature)
+        for block in dict.fromkeys([largest, next(iter(names)), list(names)[-1]])
+    ]
+    known = [size for size in graphs if size is not None]
+    graph = int(SLACK * max(known, default=0))
+    basis = memory.basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
     free = memory.available()
-    parts = f"{_gb(basis)} for {steps} Lanczos vectors, " + (
-        "the graph's size is not known" if unknown else f"{_gb(graph)} for the graph"
+    parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
+        f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "the graph's size is not known"
     )
-    need = f"block {block} needs about {_gb(total)} of memory beside the network ({parts})"
-    if free is not None and total > free:
+    need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
+    if free is not None and basis + graph > free:
         raise InputError(f"{need}, and {_gb(free)} are free: use fewer steps, a smaller batch or other blocks")
-    say(f"At most: {need}" + ("" if free is None else f"; {_gb(free)} are free"))
+    say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
 
 
 def _gb(size: float) -> str:
     return f"{size / 1e9:.2f} GB"
 
 
-def _check_zero(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
+def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
+    """Refuse what is not a spectrum."""
+    if not np.isfinite(rule.nodes).all():
+        raise InputError(f"block {block}: a product with its {curvature} is not finite{_kept(path)}")
     if abs(rule.nodes).max() == 0:
         raise InputError(f"block {block}: its {curvature} is zero: leave it out of blocks={_kept(path)}")
     if rule.asymmetry > NOISE:

@@ -28,10 +28,10 @@ def measure_model(
     blocks: Sequence[str] | None = None,
     text: str | Path | None = None,
     vocab: str | Path | None = None,
-    tokens: tuple[int, int] = (2, 128),
+    tokens: tuple[int, int] | None = None,
     images: str | Path | None = None,
     labels: str | Path | None = None,
-    batch: int = 64,
+    batch: int | None = None,
     size: tuple[int, int] | None = None,
     source: str | None = None,
     train_steps: int = 0,
@@ -49,9 +49,10 @@ def measure_model(
     blocks : list of str, optional
         By default the usual ones of the network.
     text, vocab, tokens :
-        For GPT2 and BERT: a text file, the folder of GPT2's vocabulary (bytes without it), windows x tokens.
+        For GPT2 and BERT: a text file, the folder of GPT2's vocabulary (bytes without it), windows and their tokens
+        (2 of 128).
     images, labels, batch, size :
-        For the others: an .npz with images and labels, or two IDX files; how many; the size they are brought to.
+        For the others: an .npz with images and labels, or two IDX files; how many (64); the size they are brought to.
     source : str, optional
         Where the data come from, for the provenance.
     train_steps : int
@@ -66,7 +67,11 @@ def measure_model(
     checks.choice("dtype", dtype, DTYPES)
     checks.whole("train", train_steps, at_least=0)
     if how.get("out") is not None:
-        check_out(how["out"])
+        path = check_out(how["out"])
+        if path.exists() and any(
+            file and Path(file).exists() and path.samefile(file) for file in (text, images, labels)
+        ):
+            raise InputError(f"out={path} is the file that is read")
     network = models.build(model, seed=seed, size=size)
     asked = list(described.blocks if blocks is None else blocks)
     names = chosen_blocks(network, asked)
@@ -74,7 +79,7 @@ def measure_model(
     def draw(number: int | None) -> Batch:
         return _batch(
             model, network, number=number, seed=seed, text=text, vocab=vocab, tokens=tokens, images=images,
-            labels=labels, batch=batch, size=size,
+            labels=labels, batch=batch, size=size, normalising=mode == "training" or train_steps > 0,
         )  # fmt: skip
 
     data = draw(None)
@@ -112,15 +117,16 @@ def measure_model(
 def _batch(model: str, network: Any, *, number: int | None, seed: int, **data: Any) -> Batch:
     """The batch to measure on (number None), or one to train on."""
     described = MODELS[model]
+    least = 2 if data.pop("normalising") else 1  # BatchNorm in training mode has no deviation of one image
     if described.reads == "images":
-        for key in ("text", "vocab"):
+        for key in ("text", "vocab", "tokens"):
             if data[key] is not None:
                 raise InputError(f"model={model} reads images, not text: give images=FILE, not {key}=")
         if data["images"] is None:
             raise InputError(f"model={model} needs images=FILE: an .npz with images and labels, or an IDX file")
         return batches.images(
             Path(data["images"]),
-            checks.whole("batch", data["batch"], at_least=1),
+            checks.whole("batch", 64 if data["batch"] is None else data["batch"], at_least=least),
             seed=seed,
             number=number,
             size=data["size"] or described.size,
@@ -128,16 +134,17 @@ def _batch(model: str, network: Any, *, number: int | None, seed: int, **data: A
             classes=described.classes,
             labels=None if data["labels"] is None else Path(data["labels"]),
         )
-    for key in ("images", "labels", "size"):
+    for key in ("images", "labels", "size", "batch"):
         if data[key] is not None:
             raise InputError(f"model={model} reads text, not images: give text=FILE, not {key}=")
     if data["text"] is None:
         raise InputError(f"model={model} needs text=FILE: a plain text to take a batch of tokens from")
-    if data["tokens"][1] > network.context:
-        raise InputError(f"model={model} reads at most {network.context} tokens at a time, got {data['tokens'][1]}")
+    tokens = data["tokens"] or (2, 128)
+    if tokens[1] > network.context:
+        raise InputError(f"model={model} reads at most {network.context} tokens at a time, got {tokens[1]}")
     return batches.text(
         Path(data["text"]),
-        data["tokens"],
+        tokens,
         seed=seed,
         number=number,
         vocabulary=network.vocabulary,

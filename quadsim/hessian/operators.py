@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from quadsim import checks
-from quadsim.checks import InputError
+from quadsim.checks import InputError, InputTypeError
 
 Outputs = Callable[[], Tensor]
 Loss = Callable[[Tensor], Tensor]
@@ -37,7 +38,8 @@ def operator(
     with restored(module):
         for one in module.parameters():
             one.requires_grad_(one is parameter)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        # The fused kernels of attention have no second derivative; torch's plain one has.
+        with torch.random.fork_rng(devices=[]), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             torch.manual_seed(seed)
             product = build(parameter, outputs, loss)
         yield product
@@ -47,7 +49,10 @@ def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> 
     """The loss itself, the module left as it was."""
     with restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        return float(loss(outputs()))
+        found = loss(outputs())
+    if not isinstance(found, Tensor) or found.numel() != 1 or found.is_complex():
+        raise InputTypeError(f"the loss must be a tensor of one real number, got {checks.shown(found)}")
+    return float(found)
 
 
 @contextmanager
@@ -80,6 +85,8 @@ def _hessian(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Product:
 def _gauss_newton(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Product:
     """JᵀQJ, J the derivative of the outputs and Q the Hessian of the loss in the outputs."""
     z = outputs()
+    if not isinstance(z, Tensor):
+        raise InputTypeError(f"outputs must give one tensor for gauss-newton, got {checks.shown(type(z))}")
     leaf = z.detach().requires_grad_()
     slope = _derivative(loss(leaf), leaf)
     dual = torch.zeros_like(z, requires_grad=True)

@@ -142,13 +142,20 @@ def js_matrix(
 ) -> Distances:
     """The Jensen–Shannon distances between all pairs of a network's blocks; arguments as in `js_distance`."""
     names = list(measured.blocks) if blocks is None else [str(name) for name in blocks]
-    if len(names) < 2:
-        raise InputError(f"distances need at least two blocks, got {', '.join(names) or 'none'}")
+    if len(set(names)) < max(2, len(names)):
+        raise InputError(f"distances need at least two different blocks, got {', '.join(names) or 'none'}")
     parts = [measured.block(name) for name in names]
     matrix = np.zeros((len(names), len(names)))
+    if normalised:  # one grid serves all pairs: its points are the same multiples of sigma/4 for each of them
+        points = grid(parts, sigma=sigma, scale=scale)
+        densities = [density(part, points, sigma=sigma, scale=scale) for part in parts]
+        densities = [values / values.sum() for values in densities]
     for row, column in combinations(range(len(names)), 2):
-        how = {"sigma": sigma, "scale": scale, "normalised": normalised, "bins": bins}
-        matrix[row, column] = matrix[column, row] = js_distance(parts[row], parts[column], **how)  # type: ignore[arg-type]
+        matrix[row, column] = matrix[column, row] = (
+            _js(densities[row], densities[column])
+            if normalised
+            else js_distance(parts[row], parts[column], sigma=sigma, scale=scale, normalised=False, bins=bins)
+        )
     mean = float(matrix[np.triu_indices(len(names), 1)].mean())
     noise = tuple(probe_distance(part, sigma=sigma, scale=scale) for part in parts)
     return Distances(tuple(names), matrix, mean, noise)

@@ -11,11 +11,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-import struct
 import tempfile
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +23,6 @@ import numpy as np
 from quadsim.checks import InputError
 
 MOST_BYTES = 2**28  # of a file, unpacked
-# What numpy and zipfile raise on bytes that are not what they should be.
-DAMAGE = (
-    zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, ValueError, EOFError, KeyError, OSError,
-    RuntimeError, TypeError, struct.error, OverflowError, MemoryError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,7 +100,7 @@ def _read_npz(path: Path) -> Measured:
             arrays = {name: content[name] for name in content.files}
     except InputError:
         raise
-    except DAMAGE as error:
+    except Exception as error:  # numpy and zipfile raise some ten kinds on bytes that are not what they should be
         pickled = "pickled objects" in str(error) or "allow_pickle" in str(error)
         why = "it holds pickled objects, which are never loaded" if pickled else "it is truncated or no .npz at all"
         raise InputError(f"{path} cannot be read: {why}") from None
@@ -125,44 +117,56 @@ def _read_npz(path: Path) -> Measured:
 
 
 def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
-    """What `write` wrote."""
+    """What `write` wrote, checked: a file may have been altered since."""
     try:
-        provenance = json.loads(str(arrays.pop("provenance")))
+        provenance = json.loads(str(arrays.pop("provenance")), parse_constant=_no_constant)
         sizes = {name: int(facts["size"]) for name, facts in provenance["blocks"].items()}
-        probes: dict[str, dict[int, np.ndarray]] = {name: {} for name in sizes}
-        for key, array in arrays.items():
-            name, _, probe = key.rpartition("/")
-            if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != 3 or not np.isfinite(array).all():
-                raise ValueError(key)
-            probes[name][int(probe)] = array
-        blocks = {}
-        for name, found in probes.items():
-            rows = [found[probe] for probe in sorted(found)]
-            if not rows:
-                raise ValueError(name)
-            columns = [tuple(row[part] for row in rows) for part in range(3)]
-            blocks[name] = MeasuredBlock(name, sizes[name], columns[0], columns[1], columns[2])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        if not isinstance(provenance.get("settings", {}), dict) or set(sizes) != {
+            key.rpartition("/")[0] for key in arrays
+        }:
+            raise ValueError
+        blocks = {name: _block(name, size, arrays) for name, size in sizes.items()}
+    except Exception:  # whatever is missing or of the wrong kind
         raise InputError(f"{path} was not written by quadsim measure, or was damaged since") from None
     return Measured(str(provenance.get("name", path.stem)), blocks, provenance)
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(word)  # NaN and Infinity are no JSON
+
+
+def _block(name: str, size: int, arrays: dict[str, np.ndarray]) -> MeasuredBlock:
+    """A block from its arrays, one for each probe from 0 on."""
+    count = sum(key.rpartition("/")[0] == name for key in arrays)
+    rules = [arrays[f"{name}/{probe}"] for probe in range(count)]
+    for rule in rules:
+        nodes, weights, residuals = rule
+        sound = rule.dtype == np.float64 and rule.ndim == 2 and nodes.size > 0 and np.isfinite(rule).all()
+        if not (sound and (np.diff(nodes) >= 0).all() and weights.min() >= 0 and weights.sum() > 0):
+            raise ValueError(name)
+        if residuals.min() < 0:
+            raise ValueError(name)
+    nodes, weights, residuals = (tuple(rule[part] for rule in rules) for part in range(3))
+    return MeasuredBlock(name, size, nodes, weights, residuals)
 
 
 def _read_csv(path: Path) -> Measured:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path} cannot be read: it is not a CSV text") from None
     if not rows:
         raise InputError(f"{path} is empty")
-    head, body = [cell.strip() for cell in rows[0]], rows[1:]
+    head, body = [cell.strip() for cell in rows[0][1]], rows[1:]
     if all(_is_number(cell) for cell in head):  # no names: number the columns
         head, body = [f"block{number}" for number in range(len(head))], rows
     columns: dict[str, list[float]] = {}
     tidy = {"block", "eigenvalue"} <= set(head)
     if not tidy and len(set(head)) < len(head):
         raise InputError(f"{path} names a column twice: each block needs a name of its own")
-    for line, row in enumerate(body, start=len(rows) - len(body) + 1):
+    for line, row in body:
         if len(row) > len(head):
             raise InputError(f"{path}, line {line}: {len(row)} cells under {len(head)} names")
         cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
@@ -170,6 +174,8 @@ def _read_csv(path: Path) -> Measured:
         for name, cell in pairs:
             if cell == "" and not tidy:
                 continue  # blocks may be of different length
+            if name == "":
+                raise InputError(f"{path}, line {line}: {cell} stands under no name; a file may have no index column")
             if not _is_number(cell):
                 raise InputError(f"{path}, line {line}: {cell!r} is not a number")
             columns.setdefault(name, []).append(float(cell))
@@ -179,6 +185,8 @@ def _read_csv(path: Path) -> Measured:
 
 
 def _is_number(cell: str) -> bool:
+    if not cell.isascii() or "_" in cell:  # what only Python takes for a number
+        return False
     try:
         float(cell)
     except ValueError:

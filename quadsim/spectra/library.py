@@ -81,7 +81,7 @@ def sample(
     if pool is not None and rule != "leading":
         raise InputError(f"pool={pool} is for rule leading, not for {rule}")
     if threshold is not None and rule != "above":
-        raise InputError(f"threshold={threshold:g} is for rule above, not for {rule}")
+        raise InputError(f"threshold={threshold} is for rule above, not for {rule}")
     nodes, weights = block.nodes[probe], block.weights[probe]
     if sign == "positive":
         nodes, weights = nodes[nodes > 0], weights[nodes > 0]
@@ -102,6 +102,8 @@ def sample(
     if rule == "leading":
         wide = math.ceil(4 * size / 3) if pool is None else checks.whole("pool", pool, at_least=size)
         by_size = by_size[:wide]
+    if by_size.size == 0:
+        raise InputError(f"block {block.name} has no {sign} nodes")
     if by_size.size < size:
         what = "nodes" if sign == "magnitude" else f"{sign} nodes"
         raise InputError(

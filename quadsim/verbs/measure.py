@@ -35,7 +35,7 @@ def measure(words: Words) -> None:
         from quadsim import hessian
     except ImportError as error:
         if error.name != "torch":
-            raise
+            raise InputError(f"measure needs torch, which cannot be imported: {error}") from None
         raise InputError("measure needs torch, which is not installed: pip install 'quadsim[torch]'") from None
     if "model" not in keys:
         raise InputError(f"measure needs model=, one of {', '.join(hessian.MODELS)}")

@@ -22,6 +22,7 @@ KEYS = (
     "model", "blocks", "scale", "sigma", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map", "seed",
     "out",
 )  # fmt: skip
+MOST_BLOCKS = 40
 CONVERGED = 0.01  # a node whose residual is at most this share of it is called an eigenvalue
 
 
@@ -54,7 +55,7 @@ def _list(words: Words) -> None:
     for column in ("seed", "trained", "blocks", "steps", "probes", "largest eigenvalue by block"):
         shown.add_column(column, justify="right", no_wrap=True)
     for entry in entries:
-        ends = f"{entry['least']:.2g} to {entry['most']:.2g}: × {entry['ratio']:.4g}"
+        ends = f"{entry['least']:.2g} to {entry['most']:.2g}: × {entry['most'] / entry['least']:.4g}"
         cells = [str(entry[key]) for key in ("seed", "trained", "blocks", "steps", "probes")]
         shown.add_row(entry["model"], entry["data"], entry["mode"], *cells, ends)
     screen = console()
@@ -87,9 +88,11 @@ def _entry(name: str, measured: Measured) -> dict[str, Any]:
 
 
 def _ratio(blocks: Iterable[MeasuredBlock]) -> float | None:
-    """Largest over smallest of the blocks' largest magnitudes; None if a block is zero."""
+    """Largest over smallest of the blocks' largest magnitudes; None if a block is zero, or as good as."""
+    from quadsim.spectra import SMALLEST
+
     largest = [block.largest for block in blocks]
-    return max(largest) / min(largest) if min(largest) > 0 else None
+    return max(largest) / min(largest) if min(largest) > SMALLEST * max(largest) else None
 
 
 def _draw(words: Words) -> None:
@@ -100,13 +103,21 @@ def _draw(words: Words) -> None:
     measured = room.load(keys["model"])
     sampling = read_sampling(keys)
     names = [measured.block(name).name for name in sampling.pop("blocks", measured.blocks)]
+    if len(names) > MOST_BLOCKS:
+        raise InputError(f"{keys['model']} has {len(names)} blocks: choose up to {MOST_BLOCKS} of them with blocks=")
     scale = checks.choice("scale", keys.get("scale", "raw"), ("raw", "tenth"))
     sigma = checks.real("sigma", grammar.real("sigma", keys.get("sigma", str(room.SIGMA))), above=0)
     folder = Path(keys.get("out", "figures"))
     results.check_folder(folder)
-    sampled = _eigenvalues(keys, measured, names, sampling)
+    asked = {"block_size", "rule", "sign", "pool", "threshold", "kappa", "map", "seed"} & set(keys)
+    try:
+        sampled = _eigenvalues(keys, measured, names, sampling)
+    except InputError:
+        if asked:
+            raise
+        sampled = None  # no problem can be made of these; the rest can be shown
     blocks = [measured.block(name) for name in names]
-    tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale), "-eigenvalues": sampled}
+    tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale)}
     facts: dict[str, Any] = {"model": keys["model"], "blocks": tables["-blocks"].to_dict("records")}
     facts["ratio"] = _ratio(blocks)
     said = {key: text for key, text in keys.items() if key != "out"}
@@ -117,10 +128,11 @@ def _draw(words: Words) -> None:
             title=f"{measured.name}: {_scales(facts['ratio'], len(blocks))}",
             caption=f"{line}: a Gaussian at every node, its width a 300th of the block's range",
         ),
-        "-eigenvalues": plots.histogram(
-            sampled, title=f"{measured.name}: the eigenvalues that a problem takes from each block", caption=line
-        ),
     }
+    if sampled is not None:
+        tables["-eigenvalues"] = sampled
+        title = f"{measured.name}: the eigenvalues that a problem takes from each block"
+        figures["-eigenvalues"] = plots.histogram(sampled, title=title, caption=line)
     if len(blocks) > 1:
         facts["js"] = _distances(measured, names, sigma, tables, figures, line, scale)
     settings = {"command": line, **facts, "provenance": dict(measured.provenance), "versions": results.versions()}
@@ -168,14 +180,14 @@ def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from quadsim.spectra import SIGMA, density, unit_of
+    from quadsim.spectra import SMALLEST, density, unit_of
 
     parts = []
     for block in blocks:
         unit = unit_of(block, scale)
         low = min(nodes[0] for nodes in block.nodes) / unit
         high = max(nodes[-1] for nodes in block.nodes) / unit
-        width = (high - low) / 300 if high > low else SIGMA
+        width = max((high - low) / 300, 1e-9 * max(abs(high), abs(low)), SMALLEST)
         points = np.linspace(low - 5 * width, high + 5 * width, 1200)
         values = density(block, points, sigma=width, scale=scale)
         parts.append(pd.DataFrame({"block": block.name, "eigenvalue": points, "density": values}))
@@ -259,8 +271,8 @@ def _show(measured: Measured, facts: dict[str, Any]) -> None:
     if settings:
         screen.print(f"{measured.name}: {settings.get('architecture', '')}", style="bold", highlight=False)
         screen.print(
-            f"{settings['curvature']}, {settings.get('mode', '')} mode, seed {settings['seed']}, "
-            f"{settings['steps']} steps, {settings['probes']} probes, {measured.provenance.get('date', '')}"
+            f"{settings.get('curvature')}, {settings.get('mode', 'own')} mode, seed {settings.get('seed')}, "
+            f"{settings.get('steps')} steps, {settings.get('probes')} probes, {measured.provenance.get('date', '')}"
             + ("" if measured.finished else " (unfinished)"),
             highlight=False,
         )
