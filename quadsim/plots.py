@@ -82,7 +82,9 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
             for optimizer, curve in ours.groupby("optimizer", sort=False):
                 colour = COLOURS.get(str(optimizer), OTHERS[len(ends) % len(OTHERS)])
                 shown = curve[curve["median"] > LOWEST]
-                axes.fill_between(shown["step"], shown["lower"], shown["upper"], color=colour, alpha=0.2, linewidth=0)
+                late = np.flatnonzero(shown["upper"] <= (tol or 0))  # where three quarters have arrived the band ends
+                band = shown.iloc[: late[0] + 1] if late.size else shown
+                axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
                 arrived = np.flatnonzero(shown["median"] <= (tol or 0))
                 line = shown.iloc[: arrived[0] + 1] if arrived.size else shown
                 axes.plot(line["step"], line["median"], color=colour, label=line["label"].iloc[0])

@@ -90,7 +90,7 @@ def _finding(told: list[dict[str, Any]], steps: int) -> str:
         return f"neither within {steps:,} steps\n{share}"
     ratio = (first["median_steps"] or steps) / (second["median_steps"] or steps)
     fold = max(ratio, 1 / ratio)
-    bound = "" if first["median_steps"] and second["median_steps"] else "more than "
+    bound = "" if first["median_steps"] and second["median_steps"] else "> "
     times = f"{bound}{fold:.2g}" if fold < 10 else f"{bound}{fold:,.0f}"
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
