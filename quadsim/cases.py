@@ -198,7 +198,8 @@ def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.
     if map != "unshifted":
         return spectra.rescale(sampled, KAPPA if kappa is None else kappa, map)
     if kappa is not None:
-        raise InputError(f"kappa={kappa} has no use: map unshifted leaves eigenvalues their own condition number")
+        kappa = checks.real("kappa", kappa)
+        raise InputError(f"kappa={kappa:g} has no use: map unshifted leaves eigenvalues their own condition number")
     return spectra.unshifted(sampled)
 
 

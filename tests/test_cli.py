@@ -142,7 +142,7 @@ def test_list_help_and_version(command):
     listed = json.loads(command("list", "--json")[1])
     assert [entry["case"] for entry in listed["cases"]] == [1, 2, 3, 4]
     assert command("--help") == command("-h") == command()
-    assert "case=3" in command("--help")[1]
+    assert "case=1" in command("--help")[1]
     assert command("--version")[1] == f"quadsim {qs.__version__}\n"
 
 
