@@ -110,4 +110,4 @@ def seeds(key: str, text: str) -> list[int]:
 
 
 def _few(key: str, count: int) -> int:
-    return checks.whole(f"the number of {key}", count, at_least=1, at_most=100_000)
+    return checks.whole(f"the number of {key}", count, at_least=1, at_most=10_000)

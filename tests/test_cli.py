@@ -215,7 +215,7 @@ BAD = [
     ("case=2 threshold=0.1", "threshold=0.1 is for rule above, not for leading"),
     ("case=2 rule=above threshold=1", "threshold must be a finite number at least 0 and below 1, got 1"),
     ("case=2 map=unshifted kappa=10", "kappa=10 has no use: map unshifted"),
-    ("cases seeds=0", "the number of seeds must be a whole number from 1 to 100000, got 0"),
+    ("cases seeds=0", "the number of seeds must be a whole number from 1 to 10000, got 0"),
     ("cases seeds=5..3", "seeds=5..3 is empty"),
     ("cases seeds=1,1", "seeds='1,1' names a seed twice"),
     ("cases case=3,3", "case=3,3 names a case twice"),
