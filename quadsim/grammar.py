@@ -51,6 +51,16 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
     return words
 
 
+def only(words: Words, keys: Iterable[str], example: str) -> dict[str, str]:
+    """The keys, if they are among these and nothing stands beside them; dotted ones are another's to check."""
+    if words.bare:
+        raise InputError(f"{words.bare[0]!r} is not key=value: write for example {example}")
+    for key in words.keys:
+        if "." not in key:
+            checks.choice("key", key, keys)
+    return words.keys
+
+
 def real(key: str, text: str) -> float:
     """A number: `5000`, `1e-6`."""
     if not NUMBER.fullmatch(text):

@@ -7,15 +7,9 @@ and the same numbers to rounding with another.
 
 from __future__ import annotations
 
-import datetime
-import fnmatch
-import json
-import math
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,26 +17,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.parameter import UninitializedParameter
 
 from quadsim import checks
 from quadsim.checks import InputError, InputTypeError
-from quadsim.hessian import memory
+from quadsim.hessian import memory, record
 from quadsim.hessian.lanczos import Quadrature, quadrature
-from quadsim.hessian.models import parameter_names
+from quadsim.hessian.models import chosen_blocks
 from quadsim.hessian.operators import CURVATURES, Loss, Outputs, operator, value
 from quadsim.spectra import files
-from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.spectra.files import Measured
 from quadsim.streams import stream
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 MOST_STEPS, MOST_PROBES = 2000, 1000
 NOISE = 0.01  # products whose asymmetry is above this are rounding; real ones in float32 have 1e-8 to 1e-6
-SLACK = 1.5  # what a process holds over what its tensors do: workspaces of the operations, and the allocator's own
 
 
 @dataclass(frozen=True)
@@ -110,9 +97,9 @@ def measure(
         if not callable(what):
             raise InputTypeError(f"{part} must be a function, got {checks.shown(what)}")
     names = chosen_blocks(module, blocks)
-    path = None if out is None else check_out(out)
+    path = None if out is None else record.check_out(out)
     fixed = {
-        **_plain(settings or {}),
+        **record.plain(settings or {}),
         "curvature": curvature,
         "steps": steps,
         "probes": probes,
@@ -120,15 +107,15 @@ def measure(
         "dtype": str(dict(module.named_parameters())[next(iter(names.values()))].dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
-    with _alone(path):
-        measured = _begin(path, overwrite, name or type(module).__name__, fixed, names, command)
+    with record.alone(path):
+        measured = record.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
         left = {
             block: parameter
             for block, parameter in names.items()
             if block not in measured.blocks or measured.blocks[block].probes < probes
         }
-        check_memory(module, outputs, loss, curvature, left, steps, say)
-        measured = _at_loss(measured, value(module, outputs, loss, seed=seed), path)
+        memory.check(module, outputs, loss, curvature, left, steps, say)
+        measured = record.at_loss(measured, value(module, outputs, loss, seed=seed), path)
         clock = _Clock([len(left) * probes, steps], progress)
         for block, parameter in left.items():
             with operator(module, parameter, outputs, loss, curvature=curvature, seed=seed) as product:
@@ -142,7 +129,7 @@ def measure(
                     rule = quadrature(product, start, steps, module.get_parameter(parameter).dtype, clock.tick)
                     _check_rule(block, rule, curvature, path)
                     seconds = time.perf_counter() - started
-                    measured = _added(measured, block, size, rule, seconds, names)
+                    measured = record.added(measured, block, size, rule, seconds, names)
                     if path is not None:
                         files.write(path, measured)
                     say(
@@ -150,174 +137,6 @@ def measure(
                         f"{rule.nodes[-1]:.4g}, {seconds:.0f} s{clock.left()}"
                     )
     return measured
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as they will be read back from a file."""
-    try:
-        return json.loads(json.dumps(dict(settings), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"settings must be plain numbers, texts and lists of them: {error}") from None
-
-
-@contextmanager
-def _alone(path: Path | None) -> Iterator[None]:
-    """Nobody else measures into the same file meanwhile; where the system has no locks, this is not looked after."""
-    if path is None or fcntl is None:
-        yield
-        return
-    beside = path.with_name(f".{path.name}.lock")
-    with open(beside, "w", encoding="ascii") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"another process is measuring into {path}: wait for it, or choose another out=") from None
-        try:
-            yield
-        finally:
-            beside.unlink(missing_ok=True)
-
-
-def _at_loss(measured: Measured, loss: float, path: Path | None) -> Measured:
-    """The measurement with its loss; one that was begun elsewhere is not continued here."""
-    if not math.isfinite(loss):
-        raise InputError(f"the loss is {loss}: nothing can be measured there")
-    told = float(f"{loss:.6g}")
-    before = measured.provenance.get("loss", told)
-    if abs(told - before) > 1e-4 * max(abs(told), abs(before)):
-        raise InputError(f"{path} was measured at a loss of {before:g}, and here it is {told:g}: choose another out=")
-    return replace(measured, provenance={**measured.provenance, "loss": before})
-
-
-def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
-    """The blocks asked for, by name, and the parameters they are."""
-    there = parameter_names(module)
-    if isinstance(blocks, str):
-        raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
-    if blocks is None:
-        blocks = [block for block, name in there.items() if name.endswith("weight")] or list(there)
-    chosen: dict[str, str] = {}
-    for pattern in blocks:
-        wanted = pattern.removesuffix(".weight") if isinstance(pattern, str) else pattern
-        if not isinstance(wanted, str):
-            raise InputTypeError(f"blocks must be names, got {checks.shown(pattern)}")
-        found = [wanted] if wanted in there else fnmatch.filter(there, wanted)
-        if not found:
-            try:
-                checks.choice("block", pattern, there)
-            except InputError as error:
-                raise InputError(_shortened(str(error), 700)) from None
-        chosen |= {block: there[block] for block in found}
-    if not chosen:
-        raise InputError("blocks must name at least one block")
-    for block, name in chosen.items():
-        parameter = module.get_parameter(name)
-        if isinstance(parameter, UninitializedParameter) or parameter.numel() == 0:
-            raise InputError(f"block {block} holds no numbers")
-        if parameter.dtype not in (torch.float32, torch.float64) or parameter.layout != torch.strided:
-            raise InputError(f"block {block} must be float32 or float64 and dense, got {parameter.dtype}")
-    return chosen
-
-
-def _shortened(sentence: str, most: int) -> str:
-    """The sentence without its middle, if it is long: a network may have hundreds of blocks."""
-    return sentence if len(sentence) <= most else f"{sentence[: most - 100]} … {sentence[-90:]}"
-
-
-def check_out(out: str | Path) -> Path:
-    """The path, if a measurement can be written there."""
-    if not isinstance(out, str | Path) or "\0" in str(out):
-        raise InputTypeError(f"out must be the path of an .npz file, got {checks.shown(out)}")
-    path = Path(out)
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"out must end in .npz, got {path}")
-    if path.is_dir():
-        raise InputError(f"out={path} is a folder")
-    if not path.parent.is_dir():
-        raise InputError(f"out={path}: there is no folder {path.parent}")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"out={path} cannot be written ({error.strerror})") from None
-    return path.resolve() if path.is_symlink() else path
-
-
-def _begin(
-    path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], command: str | None
-) -> Measured:
-    """A measurement to go on with: an empty one, or the one in the file if it is the same and unfinished."""
-    provenance = {
-        "name": name,
-        "settings": fixed,
-        "command": command,
-        "date": datetime.date.today().isoformat(),
-        "finished": False,
-        "blocks": {},
-    }
-    if path is None or overwrite or not path.exists():
-        return Measured(name, {}, provenance)
-    try:
-        found = files.read(path)
-        before = found.provenance["settings"]
-    except (InputError, KeyError):
-        raise InputError(
-            f"{path} is there and was not written by quadsim measure, or was damaged: choose another out="
-        ) from None
-    for key, old, new in _differing(before, fixed):
-        raise InputError(
-            f"{path} was measured with {key}={checks.shown(old)}, not {checks.shown(new)}: "
-            f"choose another out=, or set overwrite=true"
-        )
-    if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
-        raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
-    commands = str(found.provenance.get("command") or "").split(" && ")
-    if command is not None and command not in commands:  # other blocks are added: it takes both to make the file again
-        provenance["command"] = command if set(found.blocks) <= set(names) else " && ".join([*commands, command])
-    else:
-        provenance["command"] = found.provenance.get("command")
-    return replace(found, provenance={**found.provenance, "command": provenance["command"], "finished": False})
-
-
-def _differing(old: Any, new: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """The innermost settings that differ, by name."""
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return [] if old == new else [(key, old, new)]
-    return [found for name in {**old, **new} for found in _differing(old.get(name), new.get(name), name)]
-
-
-def check_memory(
-    module: nn.Module,
-    outputs: Outputs,
-    loss: Loss,
-    curvature: str,
-    names: dict[str, str],
-    steps: int,
-    say: Callable[[str], None],
-) -> None:
-    """State the memory of the block that needs most, and refuse if there is less."""
-    sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
-    largest = max(sizes, key=lambda block: sizes[block])
-    # The graph is the longer the earlier a block is used, and a product of the largest block holds the most beside it.
-    graphs = [
-        memory.graph_bytes(module, names[block], outputs, loss, curvature)
-        for block in dict.fromkeys([largest, next(iter(names)), list(names)[-1]])
-    ]
-    known = [size for size in graphs if size is not None]
-    graph = int(SLACK * max(known, default=0))
-    basis = memory.basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
-    free = memory.available()
-    parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
-        f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "the graph's size is not known"
-    )
-    need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
-    if free is not None and basis + graph > free:
-        raise InputError(f"{need}, and {_gb(free)} are free: use fewer steps, a smaller batch or other blocks")
-    say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:.2f} GB"
 
 
 def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
@@ -335,32 +154,6 @@ def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None)
 
 def _kept(path: Path | None) -> str:
     return "" if path is None or not path.exists() else f"; what was measured before is kept in {path}"
-
-
-def _added(
-    measured: Measured, block: str, size: int, rule: Quadrature, seconds: float, names: dict[str, str]
-) -> Measured:
-    """The measurement with one probe more."""
-    before = measured.blocks.get(block, MeasuredBlock(block, size, (), (), ()))
-    after = replace(
-        before,
-        nodes=(*before.nodes, rule.nodes),
-        weights=(*before.weights, rule.weights),
-        residuals=(*before.residuals, rule.residuals),
-    )
-    facts = measured.provenance["blocks"].get(block, {"size": size, "seconds": [], "asymmetry": [], "threads": []})
-    facts = {
-        "size": size,
-        "seconds": [*facts["seconds"], round(seconds, 1)],
-        "asymmetry": [*facts["asymmetry"], float(f"{rule.asymmetry:.2g}")],
-        "threads": [*facts["threads"], torch.get_num_threads()],
-    }
-    blocks = {**measured.blocks, block: after}
-    probes = measured.provenance["settings"]["probes"]
-    finished = all(name in blocks and blocks[name].probes == probes for name in {**names, **blocks})
-    told = {**measured.provenance["blocks"], block: facts}
-    provenance = {**measured.provenance, "finished": finished, "blocks": told}
-    return Measured(measured.name, blocks, provenance)
 
 
 class _Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,44 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from quadsim.checks import InputError
 from quadsim.hessian.operators import Loss, Outputs, operator, restored
+
+SLACK = 1.5  # what a process holds over what its tensors do: workspaces of the operations, and the allocator's own
+
+
+def check(
+    module: nn.Module,
+    outputs: Outputs,
+    loss: Loss,
+    curvature: str,
+    names: dict[str, str],
+    steps: int,
+    say: Callable[[str], None],
+) -> None:
+    """State the memory of the block that needs most, and refuse if there is less."""
+    sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
+    largest = max(sizes, key=lambda block: sizes[block])
+    # The graph is the longer the earlier a block is used, and a product of the largest block holds the most beside it.
+    graphs = [
+        graph_bytes(module, names[block], outputs, loss, curvature)
+        for block in dict.fromkeys([largest, next(iter(names)), list(names)[-1]])
+    ]
+    known = [size for size in graphs if size is not None]
+    graph = int(SLACK * max(known, default=0))
+    basis = basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
+    free = available()
+    parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
+        f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "the graph's size is not known"
+    )
+    need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
+    if free is not None and basis + graph > free:
+        raise InputError(f"{need}, and {_gb(free)} are free: use fewer steps, a smaller batch or other blocks")
+    say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.2f} GB"
 
 
 class _Live(TorchDispatchMode):

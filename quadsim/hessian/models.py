@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fnmatch
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from quadsim import checks
-from quadsim.checks import InputError
+from quadsim.checks import InputError, InputTypeError
 from quadsim.hessian.convnets import MLP, VGG16, ResNet18
 from quadsim.hessian.transformers import BERT, GPT2, ViT
 from quadsim.streams import stream
@@ -114,6 +116,41 @@ def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
 def parameter_names(module: nn.Module) -> dict[str, str]:
     """Blocks and the parameters they are: a block is a parameter, its name without a closing ".weight"."""
     return {name.removesuffix(".weight"): name for name, _ in module.named_parameters()}
+
+
+def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
+    """The blocks asked for, by name, and the parameters they are."""
+    there = parameter_names(module)
+    if isinstance(blocks, str):
+        raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
+    if blocks is None:
+        blocks = [block for block, name in there.items() if name.endswith("weight")] or list(there)
+    chosen: dict[str, str] = {}
+    for pattern in blocks:
+        wanted = pattern.removesuffix(".weight") if isinstance(pattern, str) else pattern
+        if not isinstance(wanted, str):
+            raise InputTypeError(f"blocks must be names, got {checks.shown(pattern)}")
+        found = [wanted] if wanted in there else fnmatch.filter(there, wanted)
+        if not found:
+            try:
+                checks.choice("block", pattern, there)
+            except InputError as error:
+                raise InputError(_shortened(str(error), 700)) from None
+        chosen |= {block: there[block] for block in found}
+    if not chosen:
+        raise InputError("blocks must name at least one block")
+    for block, name in chosen.items():
+        parameter = module.get_parameter(name)
+        if isinstance(parameter, UninitializedParameter) or parameter.numel() == 0:
+            raise InputError(f"block {block} holds no numbers")
+        if parameter.dtype not in (torch.float32, torch.float64) or parameter.layout != torch.strided:
+            raise InputError(f"block {block} must be float32 or float64 and dense, got {parameter.dtype}")
+    return chosen
+
+
+def _shortened(sentence: str, most: int) -> str:
+    """The sentence without its middle, if it is long: a network may have hundreds of blocks."""
+    return sentence if len(sentence) <= most else f"{sentence[: most - 100]} … {sentence[-90:]}"
 
 
 def count(module: nn.Module) -> int:

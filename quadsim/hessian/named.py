@@ -11,10 +11,10 @@ import torch
 
 from quadsim import checks
 from quadsim.checks import InputError
-from quadsim.hessian import batches, models
+from quadsim.hessian import batches, memory, models, record
 from quadsim.hessian.batches import Batch
-from quadsim.hessian.measure import check_memory, check_out, chosen_blocks, measure
-from quadsim.hessian.models import MODELS
+from quadsim.hessian.measure import measure
+from quadsim.hessian.models import MODELS, chosen_blocks
 from quadsim.hessian.training import train
 from quadsim.spectra.files import Measured
 
@@ -67,7 +67,7 @@ def measure_model(
     checks.choice("dtype", dtype, DTYPES)
     checks.whole("train", train_steps, at_least=0)
     if how.get("out") is not None:
-        path = check_out(how["out"])
+        path = record.check_out(how["out"])
         if path.exists() and any(
             file and Path(file).exists() and path.samefile(file) for file in (text, images, labels)
         ):
@@ -86,7 +86,7 @@ def measure_model(
     if train_steps:
         say = how.get("state") or (lambda sentence: None)
         first = dict(list(names.items())[:1])  # training needs no more than one block's graph and a few gradients
-        check_memory(
+        memory.check(
             network, lambda: network(data.inputs), partial(batches.cross_entropy, data), "hessian", first, 2, say
         )
         train(network, draw, train_steps, say)

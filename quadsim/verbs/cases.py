@@ -20,12 +20,7 @@ KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "steps", "tol", "out
 
 def cases(words: Words) -> None:
     """`cases seeds=100`: medians and quartiles for GD and Adam (β2 = 1) in every case; the figure, the tables."""
-    keys = words.keys
-    if words.bare:
-        raise InputError(f"{words.bare[0]!r} is not key=value: write for example cases seeds=100")
-    for key in keys:
-        if "." not in key:
-            checks.choice("key", key, KEYS)
+    keys = grammar.only(words, KEYS, "cases seeds=100")
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), above=0, below=1)
     steps = grammar.whole("steps", keys.get("steps", "100000"))
     seeds = grammar.seeds("seeds", keys.get("seeds", "30"))

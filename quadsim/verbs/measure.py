@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from quadsim import checks, grammar
+from quadsim import grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
 from quadsim.verbs.run import command
@@ -26,11 +26,7 @@ PLAIN = ("text", "vocab", "images", "labels", "source", "mode", "dtype", "curvat
 
 def measure(words: Words) -> None:
     """`measure model=gpt2 text=FILE`: print what is found as it is found, and write it."""
-    keys = words.keys
-    if words.bare:
-        raise InputError(f"{words.bare[0]!r} is not key=value: write for example measure model=gpt2 text=FILE")
-    for key in keys:
-        checks.choice("key", key, KEYS)
+    keys = grammar.only(words, KEYS, "measure model=gpt2 text=FILE")
     try:
         from quadsim import hessian
     except ImportError as error:

@@ -27,12 +27,7 @@ DEFAULT_OPTIMIZERS = "gd,frozen-adam,block-gd"
 
 def run(words: Words) -> None:
     """`case=3`: run optimizers on one problem; print, draw and write what came out."""
-    keys = words.keys
-    if words.bare:
-        raise InputError(f"{words.bare[0]!r} is not key=value: write for example case=3")
-    for key in keys:
-        if "." not in key and key not in RUN_KEYS:
-            checks.choice("key", key, RUN_KEYS)
+    keys = grammar.only(words, RUN_KEYS, "case=3")
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), at_least=0)
     steps = grammar.whole("steps", keys.get("steps", "100000"))
     seed = grammar.whole("seed", keys.get("seed", "0"))

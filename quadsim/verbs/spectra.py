@@ -28,11 +28,7 @@ CONVERGED = 0.01  # a node whose residual is at most this share of it is called 
 
 def spectra(words: Words) -> None:
     """`spectra` lists what was measured; `spectra model=gpt2` shows, draws and writes one network's blocks."""
-    keys = words.keys
-    if words.bare:
-        raise InputError(f"{words.bare[0]!r} is not key=value: write for example spectra model=gpt2")
-    for key in keys:
-        checks.choice("key", key, KEYS)
+    keys = grammar.only(words, KEYS, "spectra model=gpt2")
     if "model" not in keys:
         if keys:
             raise InputError(f"{next(iter(keys))}= has no use without model=: write for example spectra model=gpt2")

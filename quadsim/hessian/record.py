@@ -1,0 +1,151 @@
+"""The file that a measurement is written to: who may write it, what it is continued from, and what is added to it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from quadsim import checks
+from quadsim.checks import InputError, InputTypeError
+from quadsim.hessian.lanczos import Quadrature
+from quadsim.spectra import files
+from quadsim.spectra.files import Measured, MeasuredBlock
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def check_out(out: str | Path) -> Path:
+    """The path, if a measurement can be written there."""
+    if not isinstance(out, str | Path) or "\0" in str(out):
+        raise InputTypeError(f"out must be the path of an .npz file, got {checks.shown(out)}")
+    path = Path(out)
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"out must end in .npz, got {path}")
+    if path.is_dir():
+        raise InputError(f"out={path} is a folder")
+    if not path.parent.is_dir():
+        raise InputError(f"out={path}: there is no folder {path.parent}")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"out={path} cannot be written ({error.strerror})") from None
+    return path.resolve() if path.is_symlink() else path
+
+
+@contextmanager
+def alone(path: Path | None) -> Iterator[None]:
+    """Nobody else measures into the same file meanwhile; where the system has no locks, this is not looked after."""
+    if path is None or fcntl is None:
+        yield
+        return
+    beside = path.with_name(f".{path.name}.lock")
+    with open(beside, "w", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another process is measuring into {path}: wait for it, or choose another out=") from None
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def begin(
+    path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], command: str | None
+) -> Measured:
+    """A measurement to go on with: an empty one, or the one in the file if it is the same and unfinished."""
+    provenance = {
+        "name": name,
+        "settings": fixed,
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "finished": False,
+        "blocks": {},
+    }
+    if path is None or overwrite or not path.exists():
+        return Measured(name, {}, provenance)
+    try:
+        found = files.read(path)
+        before = found.provenance["settings"]
+    except (InputError, KeyError):
+        raise InputError(
+            f"{path} is there and was not written by quadsim measure, or was damaged: choose another out="
+        ) from None
+    for key, old, new in _differing(before, fixed):
+        raise InputError(
+            f"{path} was measured with {key}={checks.shown(old)}, not {checks.shown(new)}: "
+            f"choose another out=, or set overwrite=true"
+        )
+    if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
+        raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
+    commands = str(found.provenance.get("command") or "").split(" && ")
+    if command is not None and command not in commands:  # other blocks are added: it takes both to make the file again
+        provenance["command"] = command if set(found.blocks) <= set(names) else " && ".join([*commands, command])
+    else:
+        provenance["command"] = found.provenance.get("command")
+    return replace(found, provenance={**found.provenance, "command": provenance["command"], "finished": False})
+
+
+def _differing(old: Any, new: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """The innermost settings that differ, by name."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [] if old == new else [(key, old, new)]
+    return [found for name in {**old, **new} for found in _differing(old.get(name), new.get(name), name)]
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as they will be read back from a file."""
+    try:
+        return json.loads(json.dumps(dict(settings), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"settings must be plain numbers, texts and lists of them: {error}") from None
+
+
+def at_loss(measured: Measured, loss: float, path: Path | None) -> Measured:
+    """The measurement with its loss; one that was begun elsewhere is not continued here."""
+    if not math.isfinite(loss):
+        raise InputError(f"the loss is {loss}: nothing can be measured there")
+    told = float(f"{loss:.6g}")
+    before = measured.provenance.get("loss", told)
+    if abs(told - before) > 1e-4 * max(abs(told), abs(before)):
+        raise InputError(f"{path} was measured at a loss of {before:g}, and here it is {told:g}: choose another out=")
+    return replace(measured, provenance={**measured.provenance, "loss": before})
+
+
+def added(
+    measured: Measured, block: str, size: int, rule: Quadrature, seconds: float, names: dict[str, str]
+) -> Measured:
+    """The measurement with one probe more."""
+    before = measured.blocks.get(block, MeasuredBlock(block, size, (), (), ()))
+    after = replace(
+        before,
+        nodes=(*before.nodes, rule.nodes),
+        weights=(*before.weights, rule.weights),
+        residuals=(*before.residuals, rule.residuals),
+    )
+    facts = measured.provenance["blocks"].get(block, {"size": size, "seconds": [], "asymmetry": [], "threads": []})
+    facts = {
+        "size": size,
+        "seconds": [*facts["seconds"], round(seconds, 1)],
+        "asymmetry": [*facts["asymmetry"], float(f"{rule.asymmetry:.2g}")],
+        "threads": [*facts["threads"], torch.get_num_threads()],
+    }
+    blocks = {**measured.blocks, block: after}
+    probes = measured.provenance["settings"]["probes"]
+    finished = all(name in blocks and blocks[name].probes == probes for name in {**names, **blocks})
+    told = {**measured.provenance["blocks"], block: facts}
+    provenance = {**measured.provenance, "finished": finished, "blocks": told}
+    return Measured(measured.name, blocks, provenance)
