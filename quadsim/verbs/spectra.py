@@ -142,7 +142,8 @@ def _draw(words: Words) -> None:
 def _scales(ratio: float | None, blocks: int) -> str:
     if blocks == 1 or ratio is None:
         return "density of eigenvalues"
-    return f"largest magnitudes differ by a factor {ratio:.4g} between blocks"
+    times = f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
+    return f"largest magnitudes differ by a factor {times} between blocks"
 
 
 def _table(blocks: list[MeasuredBlock]) -> pd.DataFrame:
