@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quadsim import optimizers, plots, spectra, table, theory
     from quadsim.cases import case, case_spectra
-    from quadsim.optimizers import GD, Adam, BlockGD, FrozenAdam, Optimizer
+    from quadsim.closed import exact
+    from quadsim.optimizers import GD, Adam, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
     from quadsim.problem import BlockQuadratic
     from quadsim.solver import Lanes, solve, solve_draws, solve_lanes
     from quadsim.spectra import deal
@@ -27,9 +28,9 @@ __all__ = [  # noqa: RUF022
     # problems
     "BlockQuadratic", "case", "case_spectra", "deal", "spectra",
     # optimizers
-    "GD", "Adam", "BlockGD", "FrozenAdam", "Optimizer", "optimizers",
+    "GD", "Adam", "BlockGD", "FrozenAdam", "HeavyBall", "Nesterov", "Optimizer", "optimizers",
     # running them
-    "Lanes", "Status", "Trajectory", "solve", "solve_draws", "solve_lanes",
+    "Lanes", "Status", "Trajectory", "exact", "solve", "solve_draws", "solve_lanes",
     # what must happen, and what did
     "plots", "table", "theory",
 ]  # fmt: skip
@@ -37,7 +38,8 @@ __all__ = [  # noqa: RUF022
 _HOMES = {
     "BlockQuadratic": "problem", "case": "cases", "case_spectra": "cases", "deal": "spectra",
     "GD": "optimizers", "Adam": "optimizers", "BlockGD": "optimizers", "FrozenAdam": "optimizers",
-    "Optimizer": "optimizers", "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory",
+    "HeavyBall": "optimizers", "Nesterov": "optimizers", "Optimizer": "optimizers",
+    "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory", "exact": "closed",
     "solve": "solver", "solve_draws": "solver", "solve_lanes": "solver",
 }  # fmt: skip
 

@@ -45,13 +45,15 @@ For Cases 1 and 2
   sign=S              magnitude, signed or positive (magnitude)
 
 The run
-  optimizers=a,b      of gd, block-gd, frozen-adam, adam (gd,frozen-adam,block-gd)
+  optimizers=a,b      of gd, block-gd, heavy-ball, nesterov, frozen-adam, adam (gd,frozen-adam,block-gd)
   NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4
-  steps=N             the last step to take (100000)
+  engine=E            exact: closed form, at any step up to 1e12; iterate: step by step
+                      (exact for all but adam, which has no closed form)
+  steps=N             the last step to take (as many as it takes; 100000 where steps are iterated, or tol=0)
   tol=T               stop at gradient norm T times its first value (1e-6); 0 runs on
   out=FOLDER          where figure, tables and settings go (figures)
 
-cases     case=a,b seeds=N (or i..j) kappa rotation optimizers steps tol out
+cases     case=a,b seeds=N (or i..j) kappa rotation optimizers steps tol engine out
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
 measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b (* stands for anything)
           text=FILE tokens=2x128 vocab=FOLDER, or images=FILE labels=FILE batch=64 size=64x64; source=WORDS

@@ -115,6 +115,96 @@ class BlockGD(Optimizer):
         return tuple(float(2 / (values[0] + values[-1])) for values in problem.eigenvalues)
 
 
+def heavy_ball_rule(g: float, step: float, lr: float, momentum: float) -> tuple[float, float]:
+    step = lr * g + momentum * step
+    return step, step
+
+
+@dataclass(frozen=True)
+class Momentum(Optimizer):
+    """What heavy ball and Nesterov share: a learning rate and a momentum, each filled in where it is None."""
+
+    linear = True
+
+    momentum: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.momentum is not None:
+            value = checks.real(f"{self.name}.momentum", self.momentum, at_least=0, below=1)
+            object.__setattr__(self, "momentum", value)
+
+    def resolved(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
+        filled = super().resolved(problem, error)
+        if filled.momentum is None:
+            filled = replace(filled, momentum=filled.best_momentum(problem))
+        return filled
+
+    def best_momentum(self, problem: BlockQuadratic) -> float:
+        """The best momentum for the learning rate."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class HeavyBall(Momentum):
+    """Polyak's heavy ball, w₊ = w − lr·g + momentum·(w − w₋), from w₋ = w.
+
+    By default the best of all settings, lr = 4/(√L + √μ)² and momentum = ((√κ − 1)/(√κ + 1))² (ledger 4a, 4b). With
+    one of the two given, the other is the best for it: lr = 2(1 + momentum)/(μ + L), or
+    momentum = max((1 − √(lr·μ))², (1 − √(lr·L))²), which is below 1 wherever some momentum is stable.
+    """
+
+    name = "heavy-ball"
+    label = "Heavy ball"
+    rule = heavy_ball_rule
+    state = ("step",)
+
+    def best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> float:
+        if self.momentum is not None:
+            return 2 * (1 + self.momentum) / (problem.mu + problem.lipschitz)
+        return 4 / (math.sqrt(problem.mu) + math.sqrt(problem.lipschitz)) ** 2
+
+    def best_momentum(self, problem: BlockQuadratic) -> float:
+        assert isinstance(self.lr, float)
+        roots = [1 - math.sqrt(self.lr * end) for end in (problem.mu, problem.lipschitz)]
+        return min(max(root**2 for root in roots), _BELOW_ONE)
+
+
+def nesterov_rule(g: float, g_before: float, step: float, lr: float, momentum: float) -> tuple[float, float, float]:
+    # On a quadratic this is the gradient at y = w + momentum·(w − w_before): gradients are linear.
+    ahead = g + momentum * (g - g_before)
+    step = lr * ahead + momentum * step
+    return step, g, step
+
+
+@dataclass(frozen=True)
+class Nesterov(Momentum):
+    """Nesterov's method with constant momentum, w₊ = y − lr·g(y), y = w + momentum·(w − w₋), from w₋ = w.
+
+    By default the best of all settings on quadratics, lr = 4/(3L + μ) (ledger 4c-best); with an lr given, the best
+    momentum for it, (1 − √(lr·μ))/(1 + √(lr·μ)): so ``Nesterov(lr=1/L)`` is the textbook's (4c).
+    """
+
+    name = "nesterov"
+    label = "Nesterov"
+    rule = nesterov_rule
+    state = ("g_before", "step")
+
+    def best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> float:
+        return 4 / (3 * problem.lipschitz + problem.mu)
+
+    def best_momentum(self, problem: BlockQuadratic) -> float:
+        assert isinstance(self.lr, float)
+        damping = math.sqrt(self.lr * problem.mu)
+        return min(max((1 - damping) / (1 + damping), 0.0), _BELOW_ONE)
+
+    def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
+        return g.copy(), np.zeros_like(g)
+
+
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+
+
 def frozen_adam_rule(g: float, m: float, root_v: float, lr: float, beta1: float) -> tuple[float, ...]:
     m = beta1 * m + (1 - beta1) * g
     return lr * m / root_v, m, root_v
@@ -226,7 +316,7 @@ class Adam(Optimizer):
         return weight, weight, math.nan, math.nan  # the last two are set by the first tick
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {cls.name: cls for cls in (GD, BlockGD, FrozenAdam, Adam)}
+OPTIMIZERS: dict[str, type[Optimizer]] = {cls.name: cls for cls in (GD, BlockGD, HeavyBall, Nesterov, FrozenAdam, Adam)}
 
 
 def by_name(name: str, **settings: Any) -> Optimizer:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe & Ito's palette: told apart by colour-blind readers, and in grey by their lightness.
-COLOURS = {"gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7"}
-OTHERS = ("#E69F00", "#56B4E9", "#000000")
+COLOURS = {
+    "gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7", "heavy-ball": "#E69F00",
+    "nesterov": "#56B4E9",
+}  # fmt: skip
+OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
 LOWEST, HIGHEST = 1e-200, 1e3  # relative gradient norms beyond these are left out
 STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -79,8 +79,11 @@ class BlockQuadratic:
                 _check_conditioning(part, f"block {number}")
         blocks = []
         for number, part in enumerate(parts):
+            if rotation == 0:  # a basis would take long to draw, and not be used
+                blocks.append(np.diag(part))
+                continue
             q = partial_rotation(haar_basis(part.size, stream(seed, "basis", number)), rotation)  # (n, n)
-            blocks.append((q * part) @ q.T if rotation > 0 else np.diag(part))
+            blocks.append((q * part) @ q.T)
         return cls._assembled(blocks, parts, minimizer, h, name)
 
     @classmethod

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim import checks, tiles
+from quadsim import checks, closed, tiles
 from quadsim.checks import InputError, InputTypeError
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.tiles import Lane
-from quadsim.trajectory import Trajectory
+from quadsim.trajectory import MOST_STEPS, Trajectory, record_marks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_STEPS = 10**12
-MOST_RECORDED = 4096
-LOG_POINTS = 2000
+ENGINES = ("exact", "iterate")
+USUAL_STEPS = 100_000
 
 Progress = Callable[[int], None]
 
@@ -38,7 +37,7 @@ def solve(
     *,
     w0: Any = None,
     seed: int = 0,
-    max_steps: int = 100_000,
+    max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
     record: str | int = "log",
     progress: Progress | None = None,
@@ -94,7 +93,7 @@ def solve_lanes(
     *,
     w0: Sequence[Any] | None = None,
     seeds: Sequence[int] | None = None,
-    max_steps: int = 100_000,
+    max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
     record: str | int = "log",
     threads: int | None = None,
@@ -110,7 +109,7 @@ def solve_lanes(
     max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MOST_STEPS)
     tol = checks.real("tol", tol, at_least=0)
     threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
-    marks = record_marks(record, max_steps)
+    marks = np.append(record_marks(record, max_steps), np.iinfo(np.int64).max)  # the kernel reads one mark ahead
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
     lanes = _lanes(problem, optimizers, w0, seeds)
@@ -135,15 +134,18 @@ def solve_draws(
     optimizers: Sequence[Optimizer],
     seeds: Sequence[int],
     *,
-    max_steps: int = 100_000,
+    max_steps: int | None = USUAL_STEPS,
     tol: float = 1e-6,
     record: str | int = "log",
+    engine: str | None = "iterate",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Lanes:
     """Every optimizer on every draw of a problem: ``draw(seed)`` is the problem, and the seed draws its start too.
 
     Runs are in the order of the seeds, and of the optimizers within each; `progress` is told how many seeds are done.
+    ``engine`` is "iterate", "exact", or None for "exact" where there is a closed form. Without ``max_steps``, exact
+    runs take as many steps as they need, and iterated ones 100,000 at most.
 
     >>> qs.solve_draws(lambda seed: qs.case(1, seed=seed), [qs.GD(), qs.FrozenAdam()], seeds=range(100)).table()
     """
@@ -152,17 +154,30 @@ def solve_draws(
         raise InputError("seeds must name at least one draw")
     threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
 
+    optimizers = _checked(optimizers)
+    engines = [engine_for(optimizer, engine) for optimizer in optimizers]
+    by_closed_form, by_loop = ([o for o, e in zip(optimizers, engines, strict=True) if e == name] for name in ENGINES)
+
     cancelled = Event()
 
-    def heard(step: int) -> None:
+    def heard(step: int = 0) -> None:
         if cancelled.is_set():
             raise KeyboardInterrupt
 
-    def one(seed: int) -> Lanes:
-        how: dict[str, Any] = {"max_steps": max_steps, "tol": tol, "record": record, "threads": 1, "progress": heard}
-        return solve_lanes(draw(seed), optimizers, seeds=[seed], **how)
+    def one(seed: int) -> list[Trajectory]:
+        problem, known = draw(seed), []
+        how: dict[str, Any] = {"tol": tol, "record": record}
+        for optimizer in by_closed_form:
+            heard()
+            known.append(closed.exact(problem, optimizer, seed=seed, max_steps=max_steps, **how))
+        steps = USUAL_STEPS if max_steps is None else max_steps
+        looped: Any = []
+        if by_loop:
+            looped = solve_lanes(problem, by_loop, seeds=[seed], max_steps=steps, threads=1, progress=heard, **how)
+        runs = {"exact": iter(known), "iterate": iter(looped)}
+        return [next(runs[name]) for name in engines]
 
-    runs = list(one(listed[0]))  # alone, so that kernels are compiled once
+    runs = one(listed[0])  # alone, so that kernels are compiled once
     if progress is not None:
         progress(1)
     with ThreadPoolExecutor(threads) as pool:
@@ -179,31 +194,20 @@ def solve_draws(
     return Lanes(tuple(runs))
 
 
-def record_marks(record: str | int, max_steps: int) -> np.ndarray:
-    """The steps to record, 0 first: at most a few thousand however long the run."""
-    if isinstance(record, str) and record == "log":
-        marks = np.geomspace(1, max(max_steps, 1), LOG_POINTS).round().astype(np.int64)
-        marks = np.unique(np.concatenate([[0], marks[marks <= max_steps]]))
-    elif isinstance(record, str):
-        raise InputError(f"record must be 'log' or a whole number of at least 1, got {checks.shown(record)}")
-    else:
-        every = checks.whole("record", record, at_least=1)
-        if max_steps // every >= MOST_RECORDED:
-            raise InputError(
-                f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
-                f"use record={max_steps // MOST_RECORDED + 1} or more, or record='log'"
-            )
-        marks = np.arange(0, max_steps + 1, every, dtype=np.int64)
-    return np.append(marks, np.iinfo(np.int64).max)  # the kernel reads one mark ahead
+def engine_for(optimizer: Optimizer, engine: str | None = None) -> str:
+    """The engine to run this optimizer with: the one asked for, or "exact" where it has a closed form."""
+    known = closed.has_closed_form(optimizer)
+    if engine is None:
+        return "exact" if known else "iterate"
+    if checks.choice("engine", engine, ENGINES) == "exact" and not known:
+        raise InputError(f"{optimizer.name} has no closed form: use engine iterate for it, or leave engine out")
+    return engine
 
 
 def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> list[Lane]:
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
-    optimizers = [optimizers] if isinstance(optimizers, Optimizer) else _listed("optimizers", optimizers)
-    for optimizer in optimizers:
-        if not isinstance(optimizer, Optimizer):
-            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+    optimizers = _checked(optimizers)
     if w0 is not None and seeds is not None:
         raise InputError("give w0 or seeds, not both")
     if w0 is not None:
@@ -224,6 +228,14 @@ def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> lis
         optimizer = optimizers[number % len(optimizers)].resolved(problem, error)
         lanes.append(Lane(number, optimizer, error, seeds[start]))
     return lanes
+
+
+def _checked(optimizers: Any) -> list[Optimizer]:
+    listed = [optimizers] if isinstance(optimizers, Optimizer) else _listed("optimizers", optimizers)
+    for optimizer in listed:
+        if not isinstance(optimizer, Optimizer):
+            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+    return listed
 
 
 def _listed(name: str, values: Any) -> list[Any]:

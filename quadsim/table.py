@@ -28,6 +28,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "loss": float(run.loss[-1]) if run.loss.size else None,
             "grad_norm": float(run.grad_norm[-1]) if run.grad_norm.size else None,
             "status": str(run.status),
+            "engine": run.engine,
         }
         for lane, run in enumerate(runs)
     ]
@@ -82,6 +83,7 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
             known = np.isfinite(mine) | np.isfinite(reference)
             row: dict[str, Any] = {"problem": problem, "optimizer": optimizer, "draws": late.size}
             row["reached"] = int(np.isfinite(late).sum())
+            row["max_steps"], row["engine"] = int(of_one["max_steps"].max()), of_one["engine"].iloc[0]
             for name, share in (("lower", 0.25), ("median", 0.5), ("upper", 0.75)):
                 value = np.quantile(late, share, method="nearest")
                 row[f"{name}_steps"] = int(value) if np.isfinite(value) else None

@@ -16,11 +16,10 @@ import numpy as np
 from quadsim import compiler
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
-from quadsim.trajectory import Status, Trajectory
+from quadsim.trajectory import EXPLODED, Status, Trajectory
 
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
-EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
 
 
 @dataclass(frozen=True)
@@ -140,11 +139,17 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
     if np.isfinite(left.final_loss_norm[:, k]).all():
         steps = np.append(steps, stopped)
         loss, norms = np.append(loss, left.final_loss_norm[0, k]), np.append(norms, left.final_loss_norm[1, k])
+    status = statuses[int(left.status[k])]
+    with np.errstate(divide="ignore"):
+        log_loss, log_norms = np.log(loss), np.log(norms)
     return Trajectory(
         steps=steps,
         loss=loss,
         grad_norm=norms,
-        status=statuses[int(left.status[k])],
+        log_loss=log_loss,
+        log_grad_norm=log_norms,
+        status=status,
+        steps_to_tol=stopped if status is Status.CONVERGED else None,
         last_step=stopped,
         w=job.problem.minimizer + left.final[k :: left.status.size],
         optimizer=lane.optimizer,
@@ -152,6 +157,7 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
         seed=lane.seed,
         tol=job.tol,
         max_steps=job.max_steps,
+        engine="iterate",
     )
 
 

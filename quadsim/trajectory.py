@@ -7,7 +7,14 @@ from enum import StrEnum
 
 import numpy as np
 
+from quadsim import checks
+from quadsim.checks import InputError
 from quadsim.optimizers import LearningRate, Optimizer
+
+MOST_STEPS = 10**12
+MOST_RECORDED = 4096
+LOG_POINTS = 2000
+EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
 
 
 class Status(StrEnum):
@@ -15,7 +22,7 @@ class Status(StrEnum):
 
     CONVERGED = "converged"  # the gradient norm fell to tol times its first value
     MAX_STEPS = "max-steps"  # it had not by the last step
-    DIVERGED = "diverged"  # a value was not finite, or the loss exploded
+    DIVERGED = "diverged"  # a value was not finite, or the loss exploded, or is known to
     UNDERFLOW = "underflow"  # a block left float64's range, where Adam's "convergence" is spurious (ledger 5i)
 
 
@@ -28,6 +35,8 @@ class Trajectory:
     steps, loss, grad_norm : arrays
         The recorded steps with the loss gap and the gradient norm there. All finite; the last entry is the run's end,
         unless the values there were not finite.
+    log_loss, log_grad_norm : arrays
+        Their natural logarithms. Those of `exact` stay in order where the values themselves underflow to 0.
     status : Status
     steps_to_tol : int or None
         The first step with ‖g‖/‖g₀‖ ≤ tol, exact whatever was recorded; None if there was none.
@@ -43,12 +52,17 @@ class Trajectory:
         The seed of the start; None if the start was given.
     tol, max_steps :
         As asked for.
+    engine : str
+        What made it: "iterate" (`solve`), or "exact".
     """
 
     steps: np.ndarray
     loss: np.ndarray
     grad_norm: np.ndarray
+    log_loss: np.ndarray
+    log_grad_norm: np.ndarray
     status: Status
+    steps_to_tol: int | None
     last_step: int
     w: np.ndarray
     optimizer: Optimizer
@@ -56,12 +70,27 @@ class Trajectory:
     seed: int | None
     tol: float
     max_steps: int
-
-    @property
-    def steps_to_tol(self) -> int | None:
-        return self.last_step if self.status is Status.CONVERGED else None
+    engine: str
 
     @property
     def lr(self) -> LearningRate:
         """The learning rate used; one for each block in BlockGD."""
         return self.optimizer.lr
+
+
+def record_marks(record: str | int, max_steps: int) -> np.ndarray:
+    """The steps to record, 0 first: at most a few thousand however long the run."""
+    if isinstance(record, str) and record == "log":
+        marks = np.geomspace(1, max(max_steps, 1), LOG_POINTS).round().astype(np.int64)
+        marks = np.unique(np.concatenate([[0], marks[marks <= max_steps]]))
+    elif isinstance(record, str):
+        raise InputError(f"record must be 'log' or a whole number of at least 1, got {checks.shown(record)}")
+    else:
+        every = checks.whole("record", record, at_least=1)
+        if max_steps // every >= MOST_RECORDED:
+            raise InputError(
+                f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
+                f"use record={max_steps // MOST_RECORDED + 1} or more, or record='log'"
+            )
+        marks = np.arange(0, max_steps + 1, every, dtype=np.int64)
+    return marks

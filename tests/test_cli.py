@@ -50,14 +50,16 @@ def test_case_3_prints_draws_and_writes(command, tmp_path):
     assert (tmp_path / "figures/case-3.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_csv_is_what_solve_says(command, tmp_path):
+def test_the_csv_is_what_exact_and_solve_say(command, tmp_path):
     command("case=4", "seed=3", "optimizers=gd,adam", "adam.lr=0.01", "steps=2e3", "tol=1e-4", "out=there")
     (path,) = tmp_path.glob("there/*adam.lr-0.01*1e-4.csv")
     table = pd.read_csv(path)
     assert list(table["optimizer"]) == ["gd", "adam"]
-    for row, optimizer in zip(table.itertuples(), (qs.GD(), qs.Adam(lr=0.01)), strict=True):
-        run = qs.solve(qs.case(4, seed=3), optimizer, seed=3, max_steps=2000, tol=1e-4)
+    calls = ((qs.exact, qs.GD()), (qs.solve, qs.Adam(lr=0.01)))
+    for row, (call, optimizer) in zip(table.itertuples(), calls, strict=True):
+        run = call(qs.case(4, seed=3), optimizer, seed=3, max_steps=2000, tol=1e-4)
         assert row.loss == run.loss[-1]
+        assert row.engine == run.engine
         assert row.status == run.status
         assert row.seed == 3
     curves = pd.read_csv(next(tmp_path.glob("there/*-curves.csv")))
@@ -378,6 +380,7 @@ def test_a_terminal_sees_progress(tmp_path):
         "quadsim",
         "case=4",
         "optimizers=gd",
+        "engine=iterate",
         "gd.lr=1e-9",
         "tol=0",
         "steps=2e7",

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
-from quadsim.verbs.run import case_number, command, read_optimizers, stem
+from quadsim.verbs.run import case_number, command, read_optimizers, read_steps, stem
 from quadsim.verbs.screen import console, counter
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "steps", "tol", "out")
+KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "steps", "tol", "engine", "out")
 
 
 def cases(words: Words) -> None:
     """`cases seeds=100`: medians and quartiles for GD and Adam (β2 = 1) in every case; the figure, the tables."""
     keys = grammar.only(words, KEYS, "cases seeds=100")
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), above=0, below=1)
-    steps = grammar.whole("steps", keys.get("steps", "100000"))
+    steps = read_steps(keys)
     seeds = grammar.seeds("seeds", keys.get("seeds", "30"))
     kappa = grammar.real("kappa", keys["kappa"]) if "kappa" in keys else None
     rotation = grammar.real("rotation", keys.get("rotation", "1"))
@@ -34,7 +34,8 @@ def cases(words: Words) -> None:
     from quadsim import cases as published
     from quadsim import plots, results, solver, table
 
-    checks.whole("steps", steps, at_least=1, at_most=solver.MOST_STEPS)
+    for optimizer in optimizers:
+        solver.engine_for(optimizer, keys.get("engine"))
     results.check_folder(folder)
     runs, names = [], []
     with counter("draws", len(numbers) * len(seeds)) as show:
@@ -45,12 +46,13 @@ def cases(words: Words) -> None:
                 seeds,
                 max_steps=steps,
                 tol=tol,
+                engine=keys.get("engine"),
                 progress=lambda count: show(place * len(seeds) + count),  # noqa: B023
             )
             names.append(done[0].problem)
             runs += list(done)
     told = table.quartiles(runs)
-    titles = {name: f"{name.capitalize()}: {_finding(_plain(told[told['problem'] == name]), steps)}" for name in names}
+    titles = {name: f"{name.capitalize()}: {_finding(_plain(told[told['problem'] == name]))}" for name in names}
     said = {key: text for key, text in keys.items() if key != "out"}
     caption = f"{command('cases', said)}: median of {len(seeds)} draws, quartiles shaded"
     bands = table.bands(runs)
@@ -62,7 +64,7 @@ def cases(words: Words) -> None:
     if "--json" in words.flags:
         print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _show(told, steps, result["files"])
+        _show(told, result["files"])
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -73,7 +75,7 @@ def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _finding(told: list[dict[str, Any]], steps: int) -> str:
+def _finding(told: list[dict[str, Any]]) -> str:
     """What the medians say of the second optimizer beside the first; a bound, if one of them did not finish."""
     if len(told) < 2:
         return ""
@@ -82,15 +84,16 @@ def _finding(told: list[dict[str, Any]], steps: int) -> str:
     names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
     share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
     if first["median_steps"] is None and second["median_steps"] is None:
-        return f"neither within {steps:,} steps\n{share}"
-    ratio = (first["median_steps"] or steps) / (second["median_steps"] or steps)
+        return f"neither within {min(row['max_steps'] for row in (first, second)):,} steps\n{share}"
+    taken = [row["median_steps"] or row["max_steps"] for row in (first, second)]
+    ratio = taken[0] / max(taken[1], 1)
     fold = max(ratio, 1 / ratio)
     bound = "" if first["median_steps"] and second["median_steps"] else "> "
     times = f"{bound}{fold:.2g}" if fold < 10 else f"{bound}{fold:,.0f}"
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
 
-def _show(told: pd.DataFrame, steps: int, files: list[str]) -> None:
+def _show(told: pd.DataFrame, files: list[str]) -> None:
     from rich import box
     from rich.table import Table
 
@@ -100,7 +103,7 @@ def _show(told: pd.DataFrame, steps: int, files: list[str]) -> None:
         shown.add_column(column, justify="right", no_wrap=True)
     for row in _plain(told):
         cells = [
-            f"> {steps:,}" if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}"
+            f"> {row['max_steps']:,}" if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}"
             for q in ("lower", "median", "upper")
         ]
         ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 RUN_KEYS = (
     "case", "spectrum", "network", "blocks", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map",
-    "heterogeneity", "rotation", "basis", "seed", "optimizers", "steps", "tol", "out",
+    "heterogeneity", "rotation", "basis", "seed", "optimizers", "steps", "tol", "engine",
+    "out",
 )  # fmt: skip
 DEFAULT_OPTIMIZERS = "gd,frozen-adam,block-gd"
 
@@ -29,16 +30,16 @@ def run(words: Words) -> None:
     """`case=3`: run optimizers on one problem; print, draw and write what came out."""
     keys = grammar.only(words, RUN_KEYS, "case=3")
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), at_least=0)
-    steps = grammar.whole("steps", keys.get("steps", "100000"))
+    steps = read_steps(keys)
     seed = grammar.whole("seed", keys.get("seed", "0"))
     optimizers = read_optimizers(keys)
     problem = read_problem(keys, seed)
     folder = Path(keys.get("out", "figures"))
     from quadsim import results, solver, table
 
-    checks.whole("steps", steps, at_least=1, at_most=solver.MOST_STEPS)
+    engines = [solver.engine_for(optimizer, keys.get("engine")) for optimizer in optimizers]
     results.check_folder(folder)
-    runs = _solve_all(problem, optimizers, seed=seed, max_steps=steps, tol=tol)
+    runs = _solve_all(problem, optimizers, engines, seed=seed, max_steps=steps, tol=tol)
     result = {"problem": _constants(problem, seed), "runs": table.rows(runs)}
     result["files"] = [str(path) for path in _write(folder, keys, problem, runs, result)]
     if "--json" in words.flags:
@@ -168,14 +169,36 @@ def _setting(owner: str, setting: str, key: str, text: str) -> Any:
     return grammar.real(key, text)
 
 
-def _solve_all(problem: BlockQuadratic, optimizers: list[Optimizer], **how: Any) -> list[Trajectory]:
-    """Solve one after the other, with a bar on a terminal."""
-    from quadsim import solver
+def read_steps(keys: dict[str, str]) -> int | None:
+    """The last step to take; None where it is not said."""
+    from quadsim.trajectory import MOST_STEPS
+
+    if "steps" not in keys:
+        return None
+    return checks.whole("steps", grammar.whole("steps", keys["steps"]), at_least=1, at_most=MOST_STEPS)
+
+
+def _solve_all(
+    problem: BlockQuadratic,
+    optimizers: list[Optimizer],
+    engines: list[str],
+    *,
+    seed: int,
+    max_steps: int | None,
+    tol: float,
+) -> list[Trajectory]:
+    """Run one after the other, with a bar on a terminal for those that iterate."""
+    from quadsim import closed, solver
 
     runs = []
-    for optimizer in optimizers:
-        with counter("steps", how["max_steps"], optimizer.label) as show:
-            runs.append(solver.solve(problem, optimizer, progress=show, **how))
+    for optimizer, engine in zip(optimizers, engines, strict=True):
+        if engine == "exact":
+            steps = solver.USUAL_STEPS if max_steps is None and tol == 0 else max_steps
+            runs.append(closed.exact(problem, optimizer, seed=seed, max_steps=steps, tol=tol))
+            continue
+        steps = solver.USUAL_STEPS if max_steps is None else max_steps
+        with counter("steps", steps, optimizer.label) as show:
+            runs.append(solver.solve(problem, optimizer, progress=show, seed=seed, max_steps=steps, tol=tol))
     return runs
 
 
@@ -255,15 +278,17 @@ def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:
         highlight=False,
     )
     table = Table("optimizer", box=box.SIMPLE_HEAD)
-    for column in ("lr", "steps to tol", "final ‖g‖", "‖g‖/‖g₀‖", "status"):
-        table.add_column(column, justify="left" if column == "status" else "right", no_wrap=True)
+    for column in ("lr", "steps to tol", "final ‖g‖", "‖g‖/‖g₀‖", "status", "engine"):
+        table.add_column(column, justify="left" if column in ("status", "engine") else "right", no_wrap=True)
     for run in runs:
         rates = run.lr if isinstance(run.lr, tuple) else (run.lr,)
         lr = " ".join(f"{rate:.4g}" for rate in rates[:4]) + (" …" if len(rates) > 4 else "")
         reached = "–" if run.steps_to_tol is None else f"{run.steps_to_tol:,}"
         last = run.grad_norm[-1] if run.grad_norm.size else float("nan")
         first = run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 1.0
-        table.add_row(run.optimizer.label, lr, reached, f"{last:.3g}", f"{last / first:.2g}", str(run.status))
+        table.add_row(
+            run.optimizer.label, lr, reached, f"{last:.3g}", f"{last / first:.2g}", str(run.status), run.engine
+        )
     screen.print(table)
     for path in result["files"]:
         screen.print(f"wrote {path}", highlight=False, soft_wrap=True)

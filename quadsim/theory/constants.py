@@ -1,0 +1,125 @@
+"""Constants of a problem and its start that the theory speaks of: κ_eff, r, and what bounds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.checks import InputError, shown
+from quadsim.problem import BlockQuadratic
+
+
+def kappa_eff(problem: BlockQuadratic, w0: Any) -> float:
+    """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a)."""
+    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0)))
+    return float(max(values[-1] for values in scaled) / min(values[0] for values in scaled))
+
+
+def r(problem: BlockQuadratic, w0: Any, *, within_blocks: bool = False) -> float:
+    """The paper's r = max C_{l,2}² / min C_{l,1}², C_{l,1} and C_{l,2} the least and largest |g₀| over λ_l,max.
+
+    ``within_blocks`` takes the ratio inside each block and then the largest: the other reading of the definition.
+    """
+    least, largest = gradient_ends(problem, w0)
+    ratios = largest / least if within_blocks else largest.max() / least.min()
+    return float(np.max(ratios) ** 2)
+
+
+def gradient_ends(problem: BlockQuadratic, w0: Any) -> tuple[np.ndarray, np.ndarray]:
+    """C_{l,1} and C_{l,2} of every block."""
+    parts = problem.split(np.abs(first_gradient(problem, w0)))
+    largest = [values[-1] for values in problem.eigenvalues]
+    return (
+        np.array([part.min() / top for part, top in zip(parts, largest, strict=True)]),
+        np.array([part.max() / top for part, top in zip(parts, largest, strict=True)]),
+    )
+
+
+def first_gradient(problem: BlockQuadratic, w0: Any) -> np.ndarray:
+    gradient = problem.curvature(start_error(problem, w0))
+    if not gradient.all():
+        raise InputError(
+            f"the first gradient is 0 in coordinate {np.flatnonzero(gradient == 0)[0]}: frozen Adam divides by it"
+        )
+    return gradient
+
+
+def start_error(problem: BlockQuadratic, w0: Any) -> np.ndarray:
+    if w0 is None:
+        raise InputError(f"this rate depends on the start: give w0, got {shown(w0)}")
+    return problem.error(w0)
+
+
+def scaling_bounds(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+    """(lower, upper) of κ_eff, with a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l (2e).
+
+    max a / min a ≤ κ_eff ≤ max_l[a_l,max λmax(J_l)] / min_l[a_l,min λmin(J_l)]. For any start without zero gradients;
+    both sides are attained by diagonal H.
+    """
+    diagonal = _diagonal(problem)
+    parts = problem.split(diagonal / np.abs(first_gradient(problem, w0)))
+    largest, least = np.array([part.max() for part in parts]), np.array([part.min() for part in parts])
+    jacobi = problem.scaled_eigenvalues(diagonal)
+    top = max(a * values[-1] for a, values in zip(largest, jacobi, strict=True))
+    bottom = min(a * values[0] for a, values in zip(least, jacobi, strict=True))
+    return float(largest.max() / least.min()), float(top / bottom)
+
+
+def block_scaling_bound(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+    """(sharper, looser) upper bounds on κ_eff: max κ_l C_{l,2} / min C_{l,1} ≤ √r max κ_l (2d).
+
+    For any start without zero gradients. Both are attained by H = diag(1, κ) with |g₀| = (G, g), G ≥ g.
+    """
+    least, largest = gradient_ends(problem, w0)
+    kappas = np.array(problem.block_kappas)
+    return float(np.max(kappas * largest) / least.min()), float(largest.max() / least.min() * kappas.max())
+
+
+def jacobi_kappas(problem: BlockQuadratic) -> tuple[float, ...]:
+    """Each block's condition number after the unit-diagonal scaling; at most n_l times the best diagonal one (2e).
+
+    It may exceed the block's own κ_l.
+    """
+    return tuple(float(values[-1] / values[0]) for values in problem.scaled_eigenvalues(_diagonal(problem)))
+
+
+def cosines(problem: BlockQuadratic) -> tuple[np.ndarray, np.ndarray]:
+    """cos_i = H_ii/|He_i| of each coordinate, and its lower bound 2√κ_l/(1 + κ_l) (2f).
+
+    With e₀ ~ N(0, I), H_ii/|g₀,i| = cos_i/|N_i| with unit normal N_i. The bound is attained by
+    e_i ∝ √κ_l u_min + u_max, of the extreme eigenvectors.
+    """
+    columns = np.concatenate([np.linalg.norm(block, axis=0) for block in problem.blocks])
+    roots = np.sqrt(problem.block_kappas)
+    return _diagonal(problem) / columns, np.repeat(2 / (roots + 1 / roots), problem.sizes)
+
+
+def norm_11(problem: BlockQuadratic) -> float:
+    """Σ|H_ij|, the (1,1)-norm: the smoothness constant of Xie et al. for Adam (exact)."""
+    return float(sum(np.abs(block).sum() for block in problem.blocks))
+
+
+def _diagonal(problem: BlockQuadratic) -> np.ndarray:
+    return np.concatenate([np.diag(block) for block in problem.blocks])
+
+
+def checked_block(block: Any, size: int | None = None) -> np.ndarray:
+    """`block` as an (n, n) array, if it is symmetric and positive semidefinite to rounding."""
+    array = checks.numbers_of("the block must be a square matrix of numbers", block)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise InputError(f"the block must be a square matrix, got shape {array.shape}")
+    if size is not None and len(array) != size:
+        raise InputError(f"the block must be {size} x {size}, got {len(array)} x {len(array)}")
+    largest = np.abs(array).max()
+    if not np.isfinite(largest):
+        raise InputError(f"the block must be finite, got {array[~np.isfinite(array)][0]} in it")
+    asymmetry = np.abs(array - array.T).max()
+    if asymmetry > 1e-10 * largest:
+        raise InputError(f"the block must be symmetric, got entries that differ by {asymmetry:.3g}")
+    array = (array + array.T) / 2
+    least = np.linalg.eigvalsh(array)[0]
+    if least < -1e-10 * largest:
+        raise InputError(f"the block must be positive semidefinite, got the eigenvalue {least:.6g}")
+    return array

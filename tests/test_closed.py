@@ -1,0 +1,283 @@
+"""Exact trajectories: against the solver step by step, against brute force over every step, and at their ends."""
+
+from dataclasses import dataclass
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import quadsim as qs
+from quadsim import closed, theory
+
+EPS = np.finfo(float).eps
+LINEAR = [
+    qs.GD(),
+    qs.BlockGD(),
+    qs.HeavyBall(),
+    qs.HeavyBall(momentum=0.9),
+    qs.HeavyBall(lr=1e-4, momentum=0.99),
+    qs.Nesterov(),
+    qs.Nesterov(lr=1e-4),
+    qs.Nesterov(lr=1e-4, momentum=0.5),
+    qs.FrozenAdam(),
+    qs.FrozenAdam(beta1=0.9),
+]
+PROBLEMS = {number: qs.case(number, seed=number, minimizer=None) for number in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("number", PROBLEMS, ids=lambda n: f"case {n}")
+@pytest.mark.parametrize("optimizer", LINEAR, ids=repr)
+def test_exact_is_what_solve_gives(number, optimizer):
+    """Up to 10⁶ steps at 1e-8, or until the loss leaves what squares of float64 can hold.
+
+    Two settings are worse conditioned than that: the solver's blocks carry rounding of eps·L, and one unit in the last
+    place moves the loss of best-tuned heavy ball by t²·eps (double roots, ledger 9), and that of frozen Adam with
+    momentum at its best lr by t·eps/(1 − β1) (its end modes are near −1).
+    """
+    problem = PROBLEMS[number]
+    run = qs.solve(problem, optimizer, seed=5, tol=0, max_steps=10**6 if number > 2 else 10**5)
+    run_exact = qs.exact(problem, optimizer, seed=5, tol=0, steps=run.steps)
+    assert_array_equal(run_exact.steps, run.steps)
+    kept = run.loss > 1e-250 * run.loss[0]
+    t = run.steps[kept]
+    tolerance = np.full(t.size, 1e-8)
+    if optimizer == qs.HeavyBall():
+        tolerance += 20 * t.astype(float) ** 2 * EPS
+    elif getattr(optimizer, "beta1", 0):
+        tolerance += 1000 * t * EPS / (1 - optimizer.beta1)
+    assert (np.abs(run_exact.loss[kept] / run.loss[kept] - 1) <= tolerance).all()
+    assert (np.abs(run_exact.grad_norm[kept] / run.grad_norm[kept] - 1) <= tolerance).all()
+    assert run_exact.lr == run.lr
+
+
+@pytest.mark.parametrize("number", PROBLEMS, ids=lambda n: f"case {n}")
+@pytest.mark.parametrize("optimizer", LINEAR, ids=repr)
+def test_steps_to_tol_and_the_end_are_the_solver_s(number, optimizer):
+    problem = qs.case(number, seed=7, minimizer=np.arange(PROBLEMS[number].dim))
+    run = qs.solve(problem, optimizer, seed=7, tol=1e-5, max_steps=50_000)
+    run_exact = qs.exact(problem, optimizer, seed=7, tol=1e-5, max_steps=50_000)
+    assert run_exact.steps_to_tol == run.steps_to_tol
+    assert run_exact.status == run.status
+    assert run_exact.last_step == run.last_step
+    assert_array_equal(run_exact.steps, run.steps)
+    assert_allclose(run_exact.w, run.w, atol=1e-8)
+    assert (run.engine, run_exact.engine) == ("iterate", "exact")
+
+
+def brute_force(problem, optimizer, w0, tol, end):
+    """The first step below tol, by looking at all of them."""
+    _, course = closed.take_apart(problem, optimizer, w0 - problem.minimizer)
+    end, _ = course.finite_until(end, problem.lipschitz)
+    norms = course.logs(np.arange(end + 1))[1]
+    below = np.flatnonzero(norms <= norms[0] + np.log(tol))
+    return int(below[0]) if below.size else None
+
+
+@settings(max_examples=150)
+@given(
+    spectra=st.lists(st.lists(st.floats(1, 1e5), min_size=1, max_size=4), min_size=1, max_size=3),
+    seed=st.integers(0, 10**6),
+    rotation=st.sampled_from([0.0, 0.3, 1.0]),
+    lr=st.one_of(st.none(), st.floats(0.01, 1.2)),
+    momentum=st.one_of(st.none(), st.floats(0, 0.9999)),
+    kind=st.sampled_from(["gd", "heavy-ball", "nesterov", "frozen-adam"]),
+    log_tol=st.floats(-9, -0.1),
+)
+def test_the_first_step_below_tol_is_brute_force_s(spectra, seed, rotation, lr, momentum, kind, log_tol):
+    """Also where the gradient norm rises and falls, and where the lr is unstable."""
+    problem = qs.BlockQuadratic.from_spectra(spectra, seed=seed, rotation=rotation)
+    w0, tol, end = problem.start(seed), 10**log_tol, 20_000
+    made = {
+        "gd": lambda: qs.GD(lr=None if lr is None else 2 * lr / problem.lipschitz),
+        "heavy-ball": lambda: qs.HeavyBall(lr=None if lr is None else 3 * lr / problem.lipschitz, momentum=momentum),
+        "nesterov": lambda: qs.Nesterov(lr=None if lr is None else 1.5 * lr / problem.lipschitz, momentum=momentum),
+        "frozen-adam": lambda: qs.FrozenAdam(lr=None if lr is None else lr * 0.1, beta1=momentum or 0.0),
+    }
+    optimizer = made[kind]()
+    found = qs.exact(problem, optimizer, w0=w0, tol=tol, max_steps=end)
+    assert found.steps_to_tol == brute_force(problem, optimizer, w0, tol, end)
+
+
+def test_frozen_adam_s_gradient_norm_rises_on_the_way():
+    """What a bisection would trip over, and the search must not."""
+    risen = 0
+    for seed in range(40):
+        run = qs.exact(qs.case(4, seed=seed), qs.FrozenAdam(), seed=seed, steps=range(200), tol=0)
+        risen += bool((np.diff(run.grad_norm) > 0).any())
+    assert risen > 5
+
+
+def test_gd_at_a_large_condition_number():
+    """GD at κ = 10⁸ to 1e-8: about 9·10⁸ steps, the first of which is found, and the one before is not below."""
+    problem = qs.case(3, kappa=1e8)
+    run = qs.exact(problem, qs.GD(), tol=1e-8)
+    assert 5e8 < run.steps_to_tol < 1e9
+    first, before, at = qs.exact(problem, qs.GD(), steps=[0, run.steps_to_tol - 1, run.steps_to_tol]).log_grad_norm
+    assert before > first + np.log(1e-8) >= at
+
+
+def test_losses_far_below_float64_stay_in_order():
+    run = qs.exact(qs.case(3), qs.GD(), steps=[10**k for k in range(13)])
+    assert (np.diff(run.log_loss) < 0).all()
+    assert run.loss[-1] == 0
+    assert run.log_loss[-1] < -1e8
+    assert run.status == "converged"
+    assert run.last_step == 10**12
+
+
+@pytest.mark.parametrize("t", [10**3, 10**6, 10**9, 10**12])
+def test_frozen_adam_and_block_gd_on_a_diagonal_problem_against_mpmath(t):
+    """No rounding of a basis: loss = ½ Σ λe²(1 − lr·s)^2t with s = 1/|e₀| (frozen Adam) and s = λ (block GD)."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 7.0, 3e5], [2.0, 9e11]], rotation=0)
+    e0 = np.array([1.5, 0.3, -0.02, 40.0, 0.7])
+    values = [1.0, 7.0, 3e5, 2.0, 9e11]
+    for optimizer in (qs.FrozenAdam(lr=0.015), qs.BlockGD(lr=(6e-6, 2.1e-12))):
+        run = qs.exact(problem, optimizer, w0=e0, steps=[t])
+        with mp.workdps(50):
+            loss = mp.mpf(0)
+            for k, (lam, e) in enumerate(zip(values, e0, strict=True)):
+                if optimizer.name == "frozen-adam":
+                    z = 1 - mp.mpf(0.015) / abs(mp.mpf(e))
+                else:
+                    z = 1 - mp.mpf(optimizer.lr[k // 3]) * mp.mpf(lam)
+                loss += mp.mpf(lam) * mp.mpf(e) ** 2 * z ** (2 * t) / 2
+            truth = mp.log(loss)
+        # frozen Adam's s = λ/|g₀| is rounded once or twice: t·lr·s·eps on the slowest mode that is left
+        slack = 2 * t * 0.015 / 40 * EPS if optimizer.name == "frozen-adam" else 0
+        assert abs(run.log_loss[0] - truth) <= 4 * EPS * (1 + abs(float(truth))) + 2 * slack
+
+
+def test_an_unstable_lr_has_diverged():
+    problem = qs.case(3)
+    unstable = [
+        qs.GD(lr=2.001 / 5000),
+        qs.BlockGD(lr=(1.0, 0.01, 1e-4)),
+        qs.HeavyBall(lr=4 / 5000, momentum=0.5),
+        qs.Nesterov(lr=1.9 / 5000, momentum=0.9),
+        qs.FrozenAdam(lr=100.0, beta1=0.3),
+    ]
+    for optimizer in unstable:
+        for run in (qs.exact(problem, optimizer), qs.exact(problem, optimizer, steps=[0, 3, 10, 10**12])):
+            assert run.status == "diverged", optimizer
+            assert run.steps_to_tol is None
+            assert np.isfinite(run.loss).all()
+            assert np.isfinite(run.w).all()
+            assert run.steps[-1] <= run.last_step
+
+
+def test_divergence_ends_where_the_solver_s_does():
+    problem = qs.case(4)
+    for optimizer in (qs.GD(lr=1e-3), qs.HeavyBall(lr=1e-3, momentum=0.5), qs.FrozenAdam(lr=50.0)):
+        assert qs.exact(problem, optimizer).last_step == qs.solve(problem, optimizer).last_step
+
+
+def test_a_stable_lr_right_at_the_edge_has_not():
+    """|1 − lr·L| = 1 neither grows nor falls."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 4.0]], rotation=0)
+    run = qs.exact(problem, qs.GD(lr=0.5), w0=[1.0, 1.0], steps=[1, 10**12])
+    assert run.status == "max-steps"
+    assert_allclose(run.loss, [0.5 * (0.25 + 4), 0.5 * 4], rtol=1e-15)
+
+
+def test_an_unstable_mode_that_is_not_excited_does_not_count():
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 4.0]], rotation=0)
+    assert qs.exact(problem, qs.GD(lr=1.0), w0=[1.0, 0.0]).steps_to_tol == 1
+
+
+def test_growth_after_the_tolerance_was_met_is_convergence():
+    """An unstable mode that starts tiny: the gradient falls below tol first."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 4.0]], rotation=0)
+    run, looped = (call(problem, qs.GD(lr=0.6), w0=[1.0, 1e-12], tol=1e-4) for call in (qs.exact, qs.solve))
+    assert run.steps_to_tol == looped.steps_to_tol
+    assert run.status == "converged"
+    assert qs.exact(problem, qs.GD(lr=0.6), w0=[1.0, 1e-12], tol=1e-9).status == "diverged"
+
+
+@pytest.mark.parametrize("optimizer", LINEAR, ids=repr)
+def test_a_start_at_the_minimizer_has_converged(optimizer):
+    problem = qs.case(3, minimizer=np.ones(9))
+    run = qs.exact(problem, optimizer, w0=np.ones(9), tol=1e-3)
+    assert (run.steps_to_tol, run.status) == (0, "converged")
+    assert_array_equal(run.w, np.ones(9))
+
+
+def test_one_eigenvalue_is_met_in_one_step():
+    problem = qs.BlockQuadratic.from_spectra([[3.0], [3.0]])
+    for optimizer in (qs.GD(), qs.HeavyBall(), qs.Nesterov(lr=1 / 3)):
+        assert qs.exact(problem, optimizer, tol=1e-9).steps_to_tol == 1
+    assert qs.exact(problem, qs.HeavyBall(), tol=0).steps_to_tol == 1
+
+
+def test_steps_are_sorted_and_may_be_one():
+    problem = qs.case(3)
+    assert_array_equal(qs.exact(problem, qs.GD(), steps=[7, 3, 7]).steps, [3, 7])
+    assert_array_equal(qs.exact(problem, qs.GD(), steps=5).steps, [5])
+    assert_array_equal(qs.exact(problem, qs.GD(), steps=np.arange(3)).steps, [0, 1, 2])
+
+
+def test_a_large_diagonal_problem_is_no_matter():
+    """2,048 eigenvalues in each of 16 blocks, 2,000 marks: in pieces, and no dense eigenproblem."""
+    values = [np.geomspace(1, 1e4, 2048)] * 16
+    problem = qs.BlockQuadratic.from_spectra(values, rotation=0)
+    run = qs.exact(problem, qs.GD(), tol=1e-3)
+    assert run.status == "converged"
+    assert run.steps_to_tol > 1000
+
+
+def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
+    @dataclass(frozen=True)
+    class Slower(qs.GD):
+        name = "slower"
+
+    assert closed.has_closed_form(qs.GD())
+    assert not closed.has_closed_form(Slower())
+    check_refused(lambda: qs.exact(qs.case(3), Slower()), "slower has no closed form")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda p: qs.exact(p, qs.Adam()), "adam has no closed form: iterate it, or take one of gd, block-gd"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[-1]), "a step must be a whole number from 0 to 1000000000000, got -1"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[1.5]), "a step must be a whole number from 0 to 1000000000000, got 1.5"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[10**12 + 1]), "got 1000000000001"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[10**30]), "got 10000000000000000000000"),
+        (lambda p: qs.exact(p, qs.GD(), steps=np.array([3, -2])), "got -2"),
+        (lambda p: qs.exact(p, qs.GD(), steps=np.array([0.5, 2])), "got 0.5"),
+        (lambda p: qs.exact(p, qs.GD(), steps="12"), "a step must be a whole number"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[True]), "got True"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[]), "at least one, got []"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[1], max_steps=3), "give steps or max_steps, not both"),
+        (lambda p: qs.exact(p, qs.GD(), max_steps=-3), "max_steps must be a whole number"),
+        (lambda p: qs.exact(p, qs.GD(), max_steps=10**13), "max_steps must be a whole number from 0 to 1000000000000"),
+        (lambda p: qs.exact(p, qs.GD(), tol=-1.0), "tol must be a finite number at least 0"),
+        (lambda p: qs.exact(p, qs.GD(), w0=[1.0]), "w0 must have shape (9,)"),
+        (lambda p: qs.exact(p, "gd"), "optimizer must be one such as GD() or Adam(), got 'gd'"),
+        (lambda p: qs.exact(None, qs.GD()), "problem must be a BlockQuadratic, got None"),
+        (lambda p: qs.exact(p, qs.HeavyBall(momentum=1.0)), "heavy-ball.momentum must be a finite number at least 0"),
+        (lambda p: qs.exact(p, qs.Nesterov(lr=-1.0)), "nesterov.lr must be a finite number above 0"),
+        (
+            lambda p: qs.exact(qs.case(3, rotation=0), qs.FrozenAdam(), w0=[0.0] + [1.0] * 8),
+            "frozen-adam divides by the first gradient, which is 0 in coordinate 0",
+        ),
+    ],
+)
+def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+    check_refused(lambda: call(PROBLEMS[3]), sentence)
+
+
+def test_the_momentum_and_lr_that_are_left_out_are_the_best_for_the_other():
+    """By search: no other momentum for that lr, and no other lr for that momentum, has a smaller asymptotic rate."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 5.0, 30.0]], rotation=0)
+    for kind in (qs.HeavyBall, qs.Nesterov):
+        settled = [{"lr": 1 / 30}, {"lr": 1 / 50}, *([{"momentum": 0.3}, {"momentum": 0.8}] * (kind is qs.HeavyBall))]
+        for one in settled:
+            best = theory.rate(problem, kind(**one))
+            other = "momentum" if "lr" in one else "lr"
+            grid = np.linspace(0, 0.999, 2000) if other == "momentum" else np.geomspace(1e-4, 0.2, 2000)
+            rates = [theory.rate(problem, kind(**one, **{other: value})) for value in grid]
+            assert best <= min(rates) * (1 + 1e-9)
+            assert best >= min(rates) * (1 - 0.01)
