@@ -23,7 +23,8 @@ quadsim: optimizers on block-diagonal quadratics whose spectra you control
   python -m quadsim spectrum=log-uniform blocks=4 block_size=30 kappa=1e4 heterogeneity=0
   python -m quadsim spectra model=gpt2        a measured network: densities, eigenvalues, distances between blocks
   python -m quadsim measure model=gpt2 text=FILE   measure one yourself (needs quadsim[torch])
-  python -m quadsim list                      the cases, optimizers, laws and measured networks there are
+  python -m quadsim verify                    every claim of the theory: its evidence and its verdict
+  python -m quadsim list                      the cases, optimizers, laws, measured networks and claims there are
 
 The problem
   case=N              1 to 4: the cases of arXiv 2402.16788
@@ -55,6 +56,8 @@ The run
 
 cases     case=a,b seeds=N (or i..j) kappa rotation optimizers steps tol engine out
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
+verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the ledger as a document); exit code 1 if a
+          verdict is not the one that the ledger's status stands for
 measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b (* stands for anything)
           text=FILE tokens=2x128 vocab=FOLDER, or images=FILE labels=FILE batch=64 size=64x64; source=WORDS
           steps=60 probes=2 seed=0 curvature=hessian|gauss-newton mode=evaluation|training dtype=float32|float64
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    words = grammar.read(arguments, VERBS)
+    words, code = grammar.read(arguments, VERBS), 0
     if "--help" in words.flags or (not arguments):
         print(HELP, end="")
     elif "--version" in words.flags:
@@ -96,9 +99,9 @@ def _main(arguments: Sequence[str]) -> int:
         print(f"quadsim {version('quadsim')}")
     else:
         module, function = VERBS[words.verb]
-        getattr(importlib.import_module(f"quadsim.verbs.{module}"), function)(words)
+        code = getattr(importlib.import_module(f"quadsim.verbs.{module}"), function)(words) or 0
     sys.stdout.flush()
-    return 0
+    return code
 
 
 def _settle_streams() -> None:
@@ -121,4 +124,5 @@ VERBS = {  # where each verb lives; a verb is imported when it is used
     "cases": ("cases", "cases"),
     "spectra": ("spectra", "spectra"),
     "measure": ("measure", "measure"),
+    "verify": ("verify", "verify"),
 }

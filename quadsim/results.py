@@ -51,8 +51,11 @@ def write(
     figures: Figure | dict[str, Figure],
     tables: dict[str, pd.DataFrame],
     settings: dict[str, Any],
+    texts: dict[str, str] | None = None,
 ) -> list[Path]:
     """Write stem{suffix}.png and .svg for each figure, stem{suffix}.csv for each table, stem.json; the paths written.
+
+    ``texts`` are written to stem{suffix} as they are.
 
     Every file is made beside its place first and moved there when all of them are complete.
     """
@@ -65,8 +68,9 @@ def write(
                 _draft(finished, folder / f"{stem}{mark}{suffix}", partial(_draw, figure, metadata=unstamped))
         for suffix, frame in tables.items():
             _draft(finished, folder / f"{stem}{suffix}.csv", partial(frame.to_csv, index=False))
-        text = json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        _draft(finished, folder / f"{stem}.json", lambda path: path.write_text(text, encoding="utf-8"))
+        written = {".json": json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n", **(texts or {})}
+        for suffix, text in written.items():
+            _draft(finished, folder / f"{stem}{suffix}", partial(Path.write_text, data=text, encoding="utf-8"))
         for _, path in finished:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "A folder stands where a file should go", str(path))

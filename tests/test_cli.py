@@ -136,11 +136,62 @@ def test_dotted_settings_reach_the_optimizers():
     ]
 
 
+def test_the_engine_is_exact_where_it_can_be_and_the_result_says_so(command):
+    words = ("case=4", "optimizers=gd,heavy-ball,nesterov,frozen-adam,adam", "tol=1e-3", "--json")
+    by_default = json.loads(command(*words)[1])["runs"]
+    assert [run["engine"] for run in by_default] == ["exact"] * 4 + ["iterate"]
+    iterated = json.loads(command(*words, "engine=iterate")[1])["runs"]
+    assert {run["engine"] for run in iterated} == {"iterate"}
+    for one, other in zip(by_default, iterated, strict=True):
+        assert one["steps_to_tol"] == other["steps_to_tol"]
+
+
+def test_exact_runs_take_as_many_steps_as_they_need(command):
+    (run,) = json.loads(command("case=3", "kappa=1e8", "optimizers=gd", "tol=1e-8", "--json")[1])["runs"]
+    assert run["steps_to_tol"] > 5e8
+    assert run["max_steps"] == 10**12
+    (run,) = json.loads(command("case=3", "optimizers=gd", "tol=0", "--json")[1])["runs"]
+    assert (run["last_step"], run["status"]) == (100_000, "max-steps")
+
+
+def test_an_unstable_lr_is_a_diverged_row(command):
+    code, out, _ = command("case=3", "optimizers=gd,heavy-ball", "gd.lr=1", "heavy-ball.lr=1", "--json")
+    assert code == 0
+    assert [run["status"] for run in json.loads(out)["runs"]] == ["diverged", "diverged"]
+
+
+def test_verify_tells_verdicts_and_writes_the_document(command, tmp_path):
+    code, out, _ = command("verify", "claim=2c,1c", "draws=60", "seed=7", "out=there", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["claim"] for row in rows] == ["1c", "1c-varying", "2c"]
+    assert {"claim", "status", "verdict", "draws", "margin", "ok"} <= set(rows[0])
+    assert [row["verdict"] for row in rows] == ["refuted", "refuted", "holds"]
+    assert [row["draws"] for row in rows] == [60] * 3
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {"ledger.md", "ledger.csv", "ledger.json"}
+    assert "### Claim 2c (PROVED)" in (tmp_path / "there/ledger.md").read_text(encoding="utf-8")
+    code, out, _ = command("verify", "claim=2c", "draws=10")
+    assert code == 0
+    assert "holds" in out
+    assert "1 of 1 verdicts are as the ledger says" in out
+
+
+def test_verify_fails_where_a_verdict_is_not_the_ledger_s(command, monkeypatch):
+    monkeypatch.setattr("quadsim.theory.block_rate", lambda problem, w0: (1e-9, 0.5))
+    code, out, _ = command("verify", "claim=2b", "draws=20")
+    assert code == 1
+    assert "violated" in out
+    code, out, _ = command("verify", "claim=2-paper-r", "draws=20")
+    assert code == 1
+    assert "undecided: more draws are needed" in out
+
+
 def test_list_help_and_version(command):
     code, out, _ = command("list")
     assert code == 0
     assert {"frozen-adam", "log-uniform", "4998"} <= {word.strip("{},:") for word in out.split()}
     assert "gd" not in command("list", "cases")[1].split()
+    assert "2e-jacobi" in command("list", "claims")[1].split()
     listed = json.loads(command("list", "--json")[1])
     assert [entry["case"] for entry in listed["cases"]] == [1, 2, 3, 4]
     assert command("--help") == command("-h") == command()
@@ -234,6 +285,23 @@ BAD = [
     ("spectrum=uniform", "unknown law 'uniform'"),
     ("spectrum=1,2 blocks=2", "blocks=2 is for a law"),
     ("spectrum=linear blocks=0", "blocks must be a whole number from 1 to 32768, got 0"),
+    ("case=3 optimizers=gd,adam engine=exact", "adam has no closed form: use engine iterate for it"),
+    ("cases optimizers=gd,adam engine=exact", "adam has no closed form: use engine iterate for it"),
+    ("case=3 engine=exakt", "unknown engine 'exakt': did you mean exact? allowed are exact, iterate"),
+    ("case=3 engine=exact batch=3", "unknown key 'batch'"),
+    ("case=3 engine=exact steps=-5", "steps must be a whole number from 1 to 1000000000000, got -5"),
+    ("case=3 engine=exact steps=1.5", "steps must be a whole number, got '1.5'"),
+    ("case=3 engine=exact steps=1e13", "steps must be a whole number from 1 to 1000000000000, got 10000000000000"),
+    ("case=3 optimizers=heavy-ball heavy-ball.momentum=1", "heavy-ball.momentum must be a finite number at least 0"),
+    ("verify claim=2z", "unknown claim '2z': did you mean 2"),
+    ("verify claim=2b,", "claim has an empty item"),
+    ("verify claim=2b draws=0", "draws must be a whole number from 1 to 10000000, got 0"),
+    ("verify claim=2b draws=-3", "draws must be a whole number from 1 to 10000000, got -3"),
+    ("verify claim=2b draws=1e9", "draws must be a whole number from 1 to 10000000, got 1000000000"),
+    ("verify claim=2b seed=x", "seed must be a number such as 5000 or 1e-6, got 'x'"),
+    ("verify claim=2b out=/dev/null/x", "out='/dev/null/x' cannot be written"),
+    ("verify case=3", "unknown key 'case'"),
+    ("verify 2b", "'2b' is not key=value: write for example verify claim=2b"),
 ]  # fmt: skip
 
 

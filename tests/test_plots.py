@@ -1,7 +1,9 @@
 """Figures: what is drawn, from a table alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 import quadsim as qs
 from quadsim import plots, table
@@ -68,3 +70,46 @@ def test_no_nan_reaches_a_table():
     curves = table.curves(runs)
     assert np.isfinite(curves[["loss", "grad_norm", "relative"]]).all(axis=None)
     assert list(table.summary(runs)["status"]) == ["diverged", "diverged"]
+
+
+def test_bounds_lie_above_what_they_bound():
+    rows = []
+    problem = qs.case(3)
+    for optimizer in (qs.GD(), qs.HeavyBall()):
+        run = qs.exact(problem, optimizer, tol=0, steps=range(300))
+        bound = qs.theory.bound(problem, optimizer, run.steps)
+        assert (run.loss / run.loss[0] <= bound * (1 + 1e-12)).all()
+        columns = {"step": run.steps, "loss": run.loss / run.loss[0], "bound": bound, "rate": 0.9**run.steps}
+        rows.append(pd.DataFrame({"optimizer": optimizer.name, "label": optimizer.label, "seed": 0, **columns}))
+    figure = plots.bounds(pd.concat(rows), title="A finding", caption="made so")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GD", "Heavy ball"]
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+            "measured, step by step", "bound", "exact rate",
+        ]  # fmt: skip
+        assert axes.get_ylim()[1] > max(line.get_ydata().max() for line in axes.lines)
+
+
+def test_kappa_eff_against_kappa_has_a_curve_and_a_band_for_each_problem():
+    kappa = np.geomspace(10, 1e6, 20)
+    rows = [
+        pd.DataFrame({"problem": name, "kappa": kappa, "lower": by / 2, "median": by, "upper": by * 2})
+        for name, by in (("Case 3", np.full(20, 20.0)), ("Case 4", 1.6 * kappa))
+    ]
+    (axes,) = plots.kappa_eff(pd.concat(rows)).axes
+    assert {"Case 3", "Case 4", "κ_eff = κ"} <= {text.get_text() for text in axes.texts}
+    assert len(axes.collections) == 2
+    assert_allclose(axes.lines[-1].get_xdata(), axes.lines[-1].get_ydata())  # the diagonal
+
+
+def test_floors_are_drawn_beside_their_law():
+    rows = [
+        {"problem": "Case 4", "seed": 0, "lr": lr, "beta2": b, "floor": 2 * lr**2, "law": 2 * lr**2, "trace": lr**2}
+        for lr, b in ((0.01, 0.99), (0.1, 0.99), (0.01, 0.9), (0.01, 0.5))
+    ]
+    left, right = plots.floors(pd.DataFrame(rows)).axes
+    measured = next(line for line in left.lines if line.get_marker() == "o")
+    assert_allclose(measured.get_ydata(), [2e-4, 2e-2])
+    ratios = next(line for line in right.lines if line.get_marker() == "o")
+    assert_allclose(ratios.get_ydata(), 1)
+    assert_allclose(ratios.get_xdata(), [0.01, 0.1, 0.5])

@@ -1,20 +1,51 @@
-"""What must happen: constants, rates and bounds. Each says what it assumes, and whether it is tight or upper.
+"""What must happen: constants, rates, bounds and floors. Each says what it assumes, and whether it is tight or upper.
 
-Nothing here runs a solver. The numbers in brackets, here and elsewhere, are those of the ledger of claims:
+Nothing here runs a solver. Numbers in brackets, here and elsewhere, are those of the ledger of claims, which `quadsim.claims`
+states, proves and checks:
 
-1a  GD with lr = 2/(μ + L): loss[t+1] ≤ ((κ−1)/(κ+1))² loss[t], the best guarantee of any constant lr.
-1b  From one start, which does not depend on the lr, no constant lr does better than that in any step.
-2a  Frozen Adam is GD on D^-½HD^-½, D = diag|g₀|, whose condition number is κ_eff.
-2b  Frozen Adam with lr = min C_{k,1}: loss[t+1] ≤ max (1 − lr/(C_{l,2} κ_l))² loss[t]; implies the paper's Theorem 1.
-3   Block GD with lr_l = 2/(μ_l + L_l): as 1a, with the worst block's κ_l.
-5   Adam with β2 < 1 and constant lr does not converge: it ends on cycles of size lr (5c); on the way there its
-    iterates may shrink below float64's range, and then seem to have converged (5i).
-6   GD commutes with rotations; Adam with permutations, sign flips and, without ε, the scale of each block.
-7   For a diagonal Hessian κ_eff = max|e₀|/min|e₀|, whatever the spectrum.
+1  GD: what a step guarantees, and the start that no constant lr beats      (rates)
+2  frozen Adam is GD on D^-½HD^-½: κ_eff, r, and what bounds them           (rates, constants)
+3  block GD                                                                 (rates)
+4  heavy ball and Nesterov, with their transients                           (rates)
+5  Adam with β2 < 1 does not converge: its cycles and its floor             (floors, sdp)
+6  what leaves a path alone: rotations for GD, block scales for Adam
+7  a diagonal Hessian: the law of κ_eff                                     (diagonal)
+8  two dimensions, from diagonal to 45 degrees                              (rotation)
+9  closed forms, and how accurate they are                                  (`quadsim.exact`)
+10 the Zipf bigram model                                                    (zipf)
 """
 
-from quadsim.theory.constants import kappa_eff, r
+from quadsim.theory.constants import (
+    block_scaling_bound,
+    cosines,
+    jacobi_kappas,
+    kappa_eff,
+    norm_11,
+    r,
+    scaling_bounds,
+)
+from quadsim.theory.diagonal import (
+    diagonal_kappa_eff_cdf,
+    diagonal_kappa_eff_median,
+    diagonal_kappa_eff_median_formula,
+    diagonal_kappa_eff_tail,
+)
+from quadsim.theory.floors import (
+    FloorBounds,
+    amplitude_1d,
+    contraction_depth,
+    cycle_loss,
+    cycle_multipliers,
+    cycle_spectrum,
+    cycles,
+    floor,
+    floor_bounds,
+    is_stable_cycle,
+    nonconvergence,
+    stability_limit,
+)
 from quadsim.theory.rates import (
+    MEASURES,
     best,
     best_frozen_momentum,
     best_rate,
@@ -28,3 +59,74 @@ from quadsim.theory.rates import (
     slowest_start,
     theorem_1,
 )
+from quadsim.theory.rotation import (
+    best_scaling_kappa,
+    gradient_ratio_law,
+    kappa_eff_2d,
+)
+from quadsim.theory.sdp import (
+    SDPValue,
+    largest_sign_sum,
+    sdp_value,
+)
+from quadsim.theory.zipf import (
+    zipf_gd_loss,
+    zipf_gd_time,
+    zipf_gd_time_formula,
+    zipf_sign_best_lr,
+    zipf_sign_loss,
+    zipf_sign_time,
+    zipf_sign_time_formula,
+)
+
+__all__ = [
+    "FloorBounds",
+    "MEASURES",
+    "SDPValue",
+    "amplitude_1d",
+    "best",
+    "best_frozen_momentum",
+    "best_rate",
+    "best_scaling_kappa",
+    "block_rate",
+    "block_scaling_bound",
+    "bound",
+    "contraction_depth",
+    "cosines",
+    "cycle_loss",
+    "cycle_multipliers",
+    "cycle_spectrum",
+    "cycles",
+    "diagonal_kappa_eff_cdf",
+    "diagonal_kappa_eff_median",
+    "diagonal_kappa_eff_median_formula",
+    "diagonal_kappa_eff_tail",
+    "floor",
+    "floor_bounds",
+    "gradient_ratio_law",
+    "heavy_ball_bound",
+    "heavy_ball_peak",
+    "is_stable_cycle",
+    "jacobi_kappas",
+    "kappa_eff",
+    "kappa_eff_2d",
+    "largest_sign_sum",
+    "lower_bound",
+    "nesterov_bound",
+    "nonconvergence",
+    "norm_11",
+    "r",
+    "rate",
+    "scaling_bounds",
+    "sdp_value",
+    "slowest_start",
+    "stability_limit",
+    "theorem_1",
+    "zipf_gd_loss",
+    "zipf_gd_time",
+    "zipf_gd_time_formula",
+    "zipf_sign_best_lr",
+    "zipf_sign_loss",
+    "zipf_sign_time",
+    "zipf_sign_time_formula",
+]

@@ -1,4 +1,4 @@
-"""`list`: the cases, optimizers, laws and measured networks there are."""
+"""`list`: the cases, optimizers, laws, measured networks and claims there are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def show_list(words: Words) -> None:
     """`list`, `list optimizers`: what there is."""
-    from quadsim import cases, optimizers, spectra
+    from quadsim import cases, claims, optimizers, spectra
 
     there = {
         "cases": [{"case": number, "title": recipe.title} for number, recipe in cases.CASES.items()],
@@ -27,6 +27,7 @@ def show_list(words: Words) -> None:
             {"law": name, "title": draw.__doc__, **(draw.__kwdefaults__ or {})} for name, draw in spectra.LAWS.items()
         ],
         "networks": [{"network": name, "title": _title(measured)} for name, measured in spectra.library().items()],
+        "claims": [{"claim": one.id, "title": one.sentence, "status": one.status} for one in claims.chosen()],
     }
     for key in words.keys:
         raise InputError(f"list takes no {key}=: write list, or list {' or list '.join(there)}")

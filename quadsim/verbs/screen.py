@@ -16,10 +16,17 @@ def console() -> Any:
 
 
 @contextmanager
-def counter(what: str, total: int, label: str = "") -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, to be told how far the work is; nothing in a pipe."""
+def counter(what: str, total: int, label: str = "", *, tenths: bool = False) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal, to be told how far the work is (and its label); in a pipe nothing, or a line a tenth."""
     if not sys.stderr.isatty():
-        yield lambda done: None
+        said = [0]
+
+        def say(done: float, label: str = "") -> None:
+            if tenths and int(10 * done / total) > said[0]:
+                said[0] = int(10 * done / total)
+                print(f"{10 * said[0]} % of {total:,} {what}", file=sys.stderr, flush=True)
+
+        yield say
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,4 +40,8 @@ def counter(what: str, total: int, label: str = "") -> Iterator[Callable[[int], 
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+        def show(done: float, label: str = label) -> None:
+            bar.update(task, completed=done, description=label)
+
+        yield show

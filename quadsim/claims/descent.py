@@ -1,0 +1,191 @@
+"""Ledger 1 and 3: gradient descent, with one learning rate and with one for each block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim import modes, theory
+from quadsim.claims.ledger import EXACT, FALSE, PROVED, Draw, Seen, claim
+from quadsim.claims.sampling import loss_ratios, some_problem, some_start
+from quadsim.optimizers import GD, BlockGD
+from quadsim.problem import BlockQuadratic
+
+
+@claim(
+    "1a",
+    PROVED,
+    "GD contracts the loss by at least max((1−lr·μ)², (1−lr·L)²) in every step, which at lr = 2/(μ+L) is "
+    "((κ−1)/(κ+1))²; equality holds from every start in the span of the two extreme eigenspaces.",
+    draws=1000,
+    tight=True,
+)
+def gd_rate(draw: Draw) -> Seen:
+    """In an eigenbasis the error's coefficients evolve apart: c_i ← (1 − lr·λ_i) c_i. So loss[t+1] = ½Σ λ_i c_i²
+    (1 − lr·λ_i)² is at most max_i (1 − lr·λ_i)² times loss[t], and a parabola in λ is largest at an end of [μ,
+    L]. At lr = 2/(μ+L) both ends give ((κ−1)/(κ+1))² and everything between gives less: equality at a step
+    holds just if the error has no component outside the two extreme eigenspaces. The same factor holds for |e|²
+    and |g|², whose weights are other powers of λ.
+    """
+    problem = some_problem(draw.rng, least_kappa=1.1)
+    lr = None if draw.rng.uniform() < 0.5 else float(draw.rng.uniform(0.01, 2.4)) / problem.lipschitz
+    ratios = loss_ratios(problem, GD(lr=lr), some_start(draw.rng, problem))
+    bound = theory.rate(problem, GD(lr=lr))
+    slack = _above(bound, ratios)
+    met = loss_ratios(problem, GD(), theory.slowest_start(problem, str(draw.rng.choice(list(theory.MEASURES)))))
+    return Seen(slack, _apart(theory.rate(problem, GD()), met))
+
+
+@claim(
+    "1b",
+    PROVED,
+    "From e₀ = u_μ/μ + u_L/L, which does not depend on the lr, GD with any constant lr, negative and divergent "
+    "ones included, keeps loss[t+1] ≥ ((κ−1)/(κ+1))² loss[t] for every t; with equality for all t at lr = "
+    "2/(μ+L).",
+    draws=2000,
+    tight=True,
+)
+def no_lr_beats_it(draw: Draw) -> Seen:
+    """The first gradient is u_μ + u_L. One step with any lr is at best a step of exact line search, for which
+    loss[1]/loss[0] = 1 − (gᵀg)²/((gᵀHg)(gᵀH⁻¹g)) = 1 − 4μL/(μ+L)² = ((κ−1)/(κ+1))²: Kantorovich's inequality
+    with equality. For a constant lr, loss[t] = Σ a_i q_i^t with q_i ≥ 0, so by Cauchy and Schwarz loss[t]² ≤
+    loss[t−1]·loss[t+1]: the ratio of successive losses never decreases, and no later step is better than the
+    first.
+    """
+    problem = some_problem(draw.rng, least_kappa=1.1)
+    lr = float(draw.rng.choice([-1, 1, 1, 1])) * float(np.exp(draw.rng.uniform(-8, 3))) / problem.lipschitz
+    return _against_lower(problem, lr, "loss")
+
+
+@claim(
+    "1b-weighted",
+    EXACT,
+    "The same lower bound holds for |e|² and for |g|² from e₀ with coefficients λ^-½ and λ^-3/2: so for √loss, "
+    "|e| and |g| the factor is (κ−1)/(κ+1), unsquared.",
+    draws=1000,
+    tight=True,
+)
+def no_lr_beats_it_weighted(draw: Draw) -> Seen:
+    """For the measure eᵀHᵖe put ẽ = H^(p−1)/2 e: its loss is that measure, and it follows the same recursion. 1b
+    for ẽ asks for coefficients 1/λ of ẽ₀, that is λ^-(p+1)/2 of e₀.
+    """
+    problem = some_problem(draw.rng, least_kappa=1.1)
+    lr = float(np.exp(draw.rng.uniform(-8, 1))) / problem.lipschitz
+    return _against_lower(problem, lr, str(draw.rng.choice(["distance", "gradient"])))
+
+
+def _against_lower(problem: BlockQuadratic, lr: float, measure: str) -> Seen:
+    """Ratios of the measure eᵀHᵖe from its slowest start, in closed form at a few steps, for this lr and for the
+    best.
+    """
+    power, bound = theory.MEASURES[measure], theory.lower_bound(problem)
+    ends = np.array([problem.mu, problem.lipschitz])
+    log_weights = -np.log(ends)[:, None]  # λᵖc² with c = λ^-(p+1)/2
+    at = np.array([0, 1, 2, 5, 50])
+
+    def ratios(rate: float) -> np.ndarray:
+        course = modes.descent(rate, ends)
+        here, there = (np.logaddexp.reduce(log_weights + 2 * course.sizes(t), axis=0) for t in (at, at + 1))
+        return np.exp(there - here)
+
+    start = theory.slowest_start(problem, measure) - problem.minimizer
+    image = start
+    for _ in range(power):
+        image = problem.curvature(image)
+    agrees = abs(float(start @ image) / (1 / ends).sum() - 1)  # the start has just these two components
+    slack = min(float((ratios(lr) / bound - 1).min()), 1e-6 - agrees)
+    return Seen(slack, float(np.abs(ratios(2 / ends.sum()) / bound - 1).max()))
+
+
+@claim(
+    "1c",
+    FALSE,
+    "From some start, GD with any lr has loss[t+1] ≥ (1 − 2/(κ+1)) loss[t]: the lower bound 1b without its square.",
+    draws=500,
+)
+def unsquared(draw: Draw) -> Seen:
+    """For every problem with κ > 1 and every start, lr = 2/(μ+L) gives a ratio of at most ((κ−1)/(κ+1))² by 1a,
+    which is below (κ−1)/(κ+1) = 1 − 2/(κ+1). The unsquared factor is right for √loss, |e| and |g|
+    (1b-weighted).
+    """
+    problem = some_problem(draw.rng, least_kappa=1.1)
+    ratios = loss_ratios(problem, GD(), theory.slowest_start(problem))
+    return Seen(float((ratios / (1 - 2 / (problem.kappa + 1)) - 1).min()))
+
+
+@claim(
+    "1c-varying",
+    FALSE,
+    "The lower bound 1b also holds for learning rates that vary from step to step.",
+    draws=200,
+)
+def varying(draw: Draw) -> Seen:
+    """From 1b's own start, a step with lr = 1/μ removes the component along u_μ and one with lr = 1/L the one
+    along u_L: the minimum is reached in two steps.
+    """
+    problem = some_problem(draw.rng, most_kappa=1e3, least_kappa=1.1)
+    e = theory.slowest_start(problem) - problem.minimizer
+    first = problem.loss(problem.minimizer + e)
+    for lr in (1 / problem.mu, 1 / problem.lipschitz):
+        e = e - lr * problem.curvature(e)
+    last = problem.loss(problem.minimizer + e)
+    return Seen(last / first / theory.lower_bound(problem) ** 2 - 1)
+
+
+@claim(
+    "3",
+    PROVED,
+    "Block GD with lr_l = 2/(μ_l+L_l) contracts the loss by at least max_l ((κ_l−1)/(κ_l+1))² in every step; "
+    "equality holds from the worst block's extreme eigenvectors.",
+    draws=1000,
+    tight=True,
+)
+def block_gd_rate(draw: Draw) -> Seen:
+    """Blocks do not see each other: each contracts its own share of the loss by 1a's factor for its own κ_l, and a sum
+    of shares contracts by the worst of them.
+    """
+    problem = _with_a_wide_block(draw)
+    worst = int(np.argmax(problem.block_kappas))
+    bound = ((problem.block_kappas[worst] - 1) / (problem.block_kappas[worst] + 1)) ** 2
+    slack = _above(bound, loss_ratios(problem, BlockGD(), some_start(draw.rng, problem)))
+    alone = BlockQuadratic.from_blocks([problem.blocks[worst]])
+    parts = problem.split(np.zeros(problem.dim))
+    parts[worst] = theory.slowest_start(alone)
+    met = loss_ratios(problem, BlockGD(), problem.minimizer + np.concatenate(parts))
+    return Seen(slack, _apart(bound, met))
+
+
+@claim(
+    "3-best",
+    PROVED,
+    "No other constant learning rates, one for each block, have a smaller worst-case factor than block GD's.",
+    draws=1000,
+    tight=True,
+)
+def block_gd_is_best(draw: Draw) -> Seen:
+    """In the worst block any constant lr meets 1b's start, from which no factor is smaller than ((κ_l−1)/(κ_l+1))²."""
+    problem = _with_a_wide_block(draw)
+    best = BlockGD().resolved(problem, np.zeros(problem.dim)).lr
+    others = np.asarray(best) * np.exp(draw.rng.normal(0, float(draw.rng.choice([0.001, 0.1, 1])), len(problem.sizes)))
+    bound = theory.rate(problem, BlockGD())
+    worst = max(problem.block_kappas)
+    return Seen(
+        theory.rate(problem, BlockGD(lr=tuple(others))) / bound - 1, abs(bound / theory.best_rate(worst, "gd") - 1)
+    )
+
+
+def _with_a_wide_block(draw: Draw) -> BlockQuadratic:
+    """A problem in which some block has a condition number worth the name."""
+    problem = some_problem(draw.rng)
+    while max(problem.block_kappas) < 1.5:
+        problem = some_problem(draw.rng)
+    return problem
+
+
+def _above(bound: float, ratios: np.ndarray) -> float:
+    """Room left below an upper bound, beside it; ratios of squared rounding errors do not count."""
+    return float((1 - ratios / max(bound, 1e-15)).min()) if ratios.size and bound > 1e-12 else np.inf
+
+
+def _apart(bound: float, ratios: np.ndarray) -> float | None:
+    """How far the ratios lie from a bound that they should meet."""
+    return float(np.abs(ratios / bound - 1).max()) if ratios.size and bound > 1e-3 else None

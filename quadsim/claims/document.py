@@ -1,0 +1,96 @@
+"""The ledger as a document: every claim with its proof and the evidence of one run. Rendered, never written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quadsim.checks import InputError
+from quadsim.claims.ledger import LEDGER, section
+
+SECTIONS = {
+    "1": "Gradient descent",
+    "2": "Frozen Adam: β2 = 1",
+    "3": "Gradient descent, block by block",
+    "4": "Momentum",
+    "5": "Adam with β2 < 1 and a constant learning rate",
+    "6": "Invariances",
+    "7": "Diagonal Hessians",
+    "8": "The rotation axis in two dimensions",
+    "9": "Closed forms",
+    "10": "The Zipf bigram model",
+}
+INTRODUCTION = """\
+# The ledger of claims
+
+What is known of optimizers on block-diagonal quadratics, each statement with its proof and with what was measured.
+
+**Setting.** The loss is ½eᵀHe with e = w − w*, H = blockdiag(H_1, …, H_B) positive definite, block sizes n_l, d = Σ
+n_l. μ and L are the extreme eigenvalues of H, κ = L/μ; μ_l, L_l and κ_l those of block l. The gradient is g = He.
+lr is the learning rate, also written η; eps is 2.2·10⁻¹⁶.
+
+**Status.** PROVED: the proof follows. EXACT: an identity, proved likewise. TESTED: no proof, the evidence is
+quoted. FALSE: refuted; the counterexample was found afresh in the run below. PAPER: a sentence of *Why Transformers
+Need Adam* (arXiv 2402.16788), with the verdict that it earns.
+
+**Evidence.** Every claim has a check that draws problems (the four cases, condition numbers, sizes, rotations,
+scales, starts; adversarial searches where a worst case is claimed) and runs them by `solve`, step by step, or by
+`exact`. *Margin* is the least room that was left, beside the bound: negative is a violation, which rounding alone
+may cause; for an identity, it is minus the largest deviation. *Closest* is how near a tight bound came to equality.
+Check a claim yourself with `python -m quadsim verify claim=2b draws=100000 seed=7`.
+"""
+
+
+def render(findings: Sequence[dict[str, Any]], made: dict[str, Any]) -> str:
+    """The document for these findings (rows of `Finding`), made by this command with these versions."""
+    known = {row["claim"] for row in findings}
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for row in findings:
+        if row["claim"] not in LEDGER:
+            raise InputError(f"no claim {row['claim']!r} is in the ledger")
+        sections.setdefault(str(section(LEDGER[row["claim"]])), []).append(row)
+    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
+    parts = [
+        INTRODUCTION,
+        f"This document: `{made['command']}`, seed {made['seed']}, {versions}.\n",
+        _overview(findings),
+    ]
+    for number in SECTIONS:
+        if number in sections:
+            parts.append(f"## {number}. {SECTIONS[number]}\n")
+            parts += [_entry(row) for row in sections[number]]
+    missing = [key for key in LEDGER if key not in known]
+    if missing:
+        parts.append(f"Not in this run: {', '.join(missing)}.\n")
+    return "\n".join(parts)
+
+
+def _overview(findings: Sequence[dict[str, Any]]) -> str:
+    lines = ["| claim | status | verdict | draws | margin | closest |", "|---|---|---|---|---|---|"]
+    for row in findings:
+        cells = [f"[{row['claim']}](#{_anchor(row)})", row["status"], row["verdict"], f"{row['draws']:,}"]
+        lines.append(f"| {' | '.join([*cells, _number(row['margin']), _number(row['closeness'])])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _anchor(row: dict[str, Any]) -> str:
+    """How Markdown readers name the heading of an entry."""
+    return f"claim-{row['claim']}-{row['status'].lower()}"
+
+
+def _entry(row: dict[str, Any]) -> str:
+    one = LEDGER[row["claim"]]
+    label = {"FALSE": "Counterexample.", "TESTED": "Why.", "PAPER": "What was found."}.get(one.status, "Proof.")
+    numbers = [f"{row['draws']:,} draws"]
+    if row["margin"] is not None:
+        numbers.append(f"margin {_number(row['margin'])}")
+    if row["closeness"] is not None:
+        numbers.append(f"closest {_number(row['closeness'])}")
+    return (
+        f"### Claim {one.id} ({one.status})\n\n**{one.sentence}**\n\n*{label}* {one.proof}\n\n"
+        f"*Evidence.* {row['verdict'].capitalize()}: {row['evidence']} ({', '.join(numbers)}).\n"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"

@@ -1,0 +1,248 @@
+"""A claim, its check and its verdict: the machinery of the ledger. What is claimed lives in the modules beside it.
+
+A check looks at draws, one or a batch at a time, and says of each how much room the claim had left there (`Seen`). A
+judge turns what was seen into a verdict with numbers. Nothing here knows any theory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.streams import stream
+
+PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
+HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
+ROUNDING = 1e-9  # a loss ratio after some steps of the solver is off by a few eps·κ, κ up to a million
+CLOSE = 1e-6  # a tight bound must be met as closely as this somewhere
+BEYOND = 1e-6  # a counterexample must miss by more than this
+BATCH = 25  # draws between two looks at the clock
+MOST_DRAWS = 10**7
+ATTACK_EVERY = 25  # one draw in so many is an adversarial search, in claims that have one
+
+
+class Draw(NamedTuple):
+    """One draw: its number, its own random stream, and whether it is the turn of an adversarial search."""
+
+    number: int
+    rng: np.random.Generator
+    attack: bool
+
+
+class Seen(NamedTuple):
+    """What a check saw in one draw.
+
+    ``slack``: room left, relative to the bound: 0.1 is a tenth, negative a violation; for an identity, minus the
+    relative deviation. ``gap``: how far from equality, where the draw was made to meet a tight bound. ``value``:
+    numbers for the judge.
+    """
+
+    slack: float = np.inf
+    gap: float | None = None
+    value: Any = None
+
+
+class Judged(NamedTuple):
+    """What a judge makes of all draws: verdict, worst margin, the evidence in words, how close a tight claim came."""
+
+    verdict: str
+    margin: float | None
+    evidence: str
+    closeness: float | None = None
+
+
+Judge = Callable[["Claim", list[Seen]], Judged]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with its check. ``expected`` is the verdict that the ledger's status stands for."""
+
+    id: str
+    status: str
+    sentence: str
+    proof: str
+    draws: int
+    check: Callable[[Sequence[Draw]], list[Seen]]
+    judge: Judge
+    rounding: float
+    tight: bool
+    expected: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim's verdict: the row of a table."""
+
+    claim: str
+    status: str
+    verdict: str
+    ok: bool
+    draws: int
+    margin: float | None
+    closeness: float | None
+    evidence: str
+    sentence: str
+    seconds: float
+
+    def row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+LEDGER: dict[str, Claim] = {}
+
+
+def claim(
+    id: str,
+    status: str,
+    sentence: str,
+    *,
+    draws: int,
+    tight: bool = False,
+    rounding: float = ROUNDING,
+    judge: Judge | None = None,
+    expected: str | None = None,
+    batch: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a check into the ledger; its docstring is the proof. It takes a `Draw`, or a list of them (``batch``)."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        check = function if batch else lambda turns: [function(turn) for turn in turns]
+        verdict = expected or (REFUTED if status == FALSE else HOLDS)
+        usual = refuted if verdict == REFUTED else holds
+        LEDGER[id] = Claim(
+            id,
+            status,
+            sentence,
+            _unwrapped(function.__doc__ or ""),
+            draws,
+            check,
+            judge or usual,
+            rounding,
+            tight,
+            verdict,
+        )
+        return function
+
+    return enter
+
+
+def _unwrapped(text: str) -> str:
+    """The docstring's paragraphs, each on one line."""
+    paragraphs = "\n".join(line.strip() for line in text.strip().splitlines()).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+
+
+def holds(claim: Claim, seen: list[Seen]) -> Judged:
+    """A statement about all draws: it holds if none violates it by more than rounding, and a tight one is met."""
+    margin = _least(seen)
+    gaps = [one.gap for one in seen if one.gap is not None]
+    closeness = float(min(gaps)) if gaps else None
+    if not margin >= -claim.rounding:
+        broken = sum(not one.slack >= -claim.rounding for one in seen)
+        return Judged("violated", _finite(margin), f"{broken:,} of {len(seen):,} draws violate it", closeness)
+    if claim.tight and (closeness is None or not closeness <= CLOSE):
+        return Judged("not attained", _finite(margin), f"no draw came closer to equality than {closeness}", closeness)
+    told = f"equal to {-margin:.1e}" if claim.status == EXACT and margin < 0 else "no violation"
+    return Judged(HOLDS, _finite(margin), told + ("" if closeness is None else ", attained"), closeness)
+
+
+def refuted(claim: Claim, seen: list[Seen]) -> Judged:
+    """A false statement: one draw that violates it by more than rounding is enough."""
+    margin = _least(seen)
+    count = sum(one.slack < -BEYOND for one in seen)
+    return Judged(
+        REFUTED if count else "not refuted", _finite(margin), f"{count:,} of {len(seen):,} draws contradict it"
+    )
+
+
+def _least(seen: list[Seen]) -> float:
+    """The smallest slack; one that is not a number is a violation."""
+    slacks = np.array([one.slack for one in seen], dtype=float)
+    return float(np.where(np.isnan(slacks), -np.inf, slacks).min())
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def chosen(ids: Iterable[str] | None = None) -> list[Claim]:
+    """The claims with these ids, in the ledger's order; a section or a line picks all of its parts: 5, 5g, 5g-lower."""
+    if ids is None:
+        return sorted(LEDGER.values(), key=section)
+    found: dict[str, Claim] = {}
+    for asked in ids:
+        within = [key for key in LEDGER if _belongs(key, asked.lower())]
+        if not within:
+            near = difflib.get_close_matches(asked, LEDGER, n=1, cutoff=0.3)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"unknown claim {checks.shown(asked)}: {hint}python -m quadsim list claims shows them all")
+        found |= {key: LEDGER[key] for key in within}
+    return sorted(found.values(), key=section)
+
+
+def section(claim: Claim) -> int:
+    """The number that its id begins with."""
+    return int("".join(itertools.takewhile(str.isdigit, claim.id)))
+
+
+def _belongs(key: str, asked: str) -> bool:
+    """Whether claim `key` is `asked`, or a part of it: 5g-lower of 5g, 5g of 5, but 10 not of 1."""
+    rest = key.removeprefix(asked)
+    return key == asked or (rest != key and (rest[0] == "-" or (asked.isdigit() and not rest[0].isdigit())))
+
+
+def verify(
+    claims: Sequence[Claim] | None = None,
+    *,
+    draws: int | None = None,
+    seed: int = 0,
+    progress: Callable[[Claim, float], None] | None = None,
+) -> list[Finding]:
+    """Check claims, all of the ledger by default, each with its usual number of draws or with `draws`.
+
+    `progress` is told the claim and the share of its draws done. The same seed sees the same draws, whatever else is
+    checked.
+    """
+    if draws is not None:
+        draws = checks.whole("draws", draws, at_least=1, at_most=MOST_DRAWS)
+    checks.whole("seed", seed, at_least=0)
+    return [examine(one, draws or one.draws, seed, progress) for one in (chosen() if claims is None else claims)]
+
+
+def examine(one: Claim, draws: int, seed: int, progress: Callable[[Claim, float], None] | None = None) -> Finding:
+    """One claim's verdict."""
+    began = time.perf_counter()
+    seen: list[Seen] = []
+    for low in range(0, draws, BATCH):
+        turns = [
+            Draw(number, stream(seed, "claim", one.id, number), number % ATTACK_EVERY == ATTACK_EVERY - 1)
+            for number in range(low, min(low + BATCH, draws))
+        ]
+        with np.errstate(all="ignore"):  # what is not finite is a violation, and counted
+            seen += one.check(turns)
+        if progress is not None:
+            progress(one, len(seen) / draws)
+    if len(seen) != draws:
+        raise InputError(f"the check of claim {one.id} saw {len(seen)} draws of {draws}")
+    judged = one.judge(one, seen)
+    return Finding(
+        claim=one.id,
+        status=one.status,
+        verdict=judged.verdict,
+        ok=judged.verdict == one.expected,
+        draws=draws,
+        margin=judged.margin,
+        closeness=judged.closeness,
+        evidence=judged.evidence,
+        sentence=one.sentence,
+        seconds=time.perf_counter() - began,
+    )

@@ -1,0 +1,203 @@
+"""Ledger 4: heavy ball, Nesterov, and frozen Adam with momentum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim import modes, theory
+from quadsim.claims.ledger import EXACT, FALSE, PROVED, TESTED, Draw, Seen, claim
+from quadsim.claims.sampling import attack, some_problem, some_start
+from quadsim.closed import exact
+from quadsim.optimizers import FrozenAdam, HeavyBall, Momentum, Nesterov
+from quadsim.problem import BlockQuadratic
+from quadsim.solver import solve
+
+LATE = np.unique(np.geomspace(1, 10**7, 60).round().astype(np.int64))  # steps to look at, besides the first ones
+
+
+@claim(
+    "4a",
+    PROVED,
+    "Heavy ball at lr = 4/(√L+√μ)², momentum ρ², ρ = (√κ−1)/(√κ+1), has loss[t] ≤ (ρ^t (1+(1+ρ)t))² loss[0] for "
+    "every t, with equality for every t from the eigenvector of L; from that of μ, loss[t] = (ρ^t (1+(1−ρ)t))² "
+    "loss[0].",
+    draws=600,
+    tight=True,
+    rounding=1e-8,
+)
+def heavy_ball(draw: Draw) -> Seen:
+    """A mode λ obeys e₊ = (1+β−αλ)e − βe₋ with e₋ = e₀, β = ρ². With x = (1+β−αλ)/(2ρ), which runs from 1 at μ to
+    −1 at L, the solution is e_t = ρ^t (U_t(x) − ρU_{t−1}(x)) e₀, U the Chebyshev polynomials of the second
+    kind. |U_t| ≤ t+1 and |U_{t−1}| ≤ t on [−1, 1] give |e_t| ≤ ρ^t (t+1+ρt)|e₀|, met at x = −1, where U_t =
+    (−1)^t (t+1). At x = 1 the same formula is ρ^t (1+(1−ρ)t).
+    """
+    return _against_bound(draw, theory.heavy_ball_bound, lambda problem: HeavyBall(), -1)
+
+
+@claim(
+    "4a-monotone",
+    FALSE,
+    "Heavy ball at its best setting decreases the loss in every step.",
+    draws=200,
+)
+def heavy_ball_rises(draw: Draw) -> Seen:
+    """By 4a's equality the loss from the eigenvector of L first rises: its envelope (ρ^t (1+(1+ρ)t))² peaks near t
+    = √κ/2 at about κ/e² times the first loss. Only a start without components at the upper end is spared.
+    """
+    problem = some_problem(draw.rng, least_kappa=100)
+    run = solve(problem, HeavyBall(), w0=some_start(draw.rng, problem), tol=0, max_steps=30, record=1)
+    loss = run.loss[run.loss > 1e-200 * run.loss[0]]
+    return Seen(float(1 - (loss[1:] / loss[:-1]).max(initial=0)))
+
+
+@claim(
+    "4a-peak",
+    TESTED,
+    "The envelope of heavy ball's loss peaks at t ≈ √κ/2 with a height of about κ/e²: within 2/√κ of both, relatively.",
+    draws=200,
+)
+def heavy_ball_peak(draw: Draw) -> Seen:
+    """For large κ, ρ^t ≈ exp(−2t/√κ) and 1+(1+ρ)t ≈ 2t: the product 2t·exp(−2t/√κ) peaks at t = √κ/2 with √κ/e.
+    The distance to this limit is measured against the exact envelope at whole steps.
+    """
+    kappa = float(np.exp(draw.rng.uniform(np.log(1e2), np.log(1e10))))
+    middle = int(kappa**0.5 / 2)
+    t = np.unique(np.round(np.linspace(0, 3 * middle + 3, 20_001)))
+    envelope = theory.heavy_ball_bound(kappa, t)
+    place, height = t[envelope.argmax()], envelope.max()
+    # steps are whole, and looked at on a grid: both cost something of the order of the grid
+    return Seen(
+        2 / kappa**0.5
+        + 2e-4
+        - max(abs(height / (kappa / np.e**2) - 1), abs(place / (kappa**0.5 / 2) - 1) - 4 / kappa**0.5)
+    )
+
+
+@claim(
+    "4b",
+    PROVED,
+    "No constant lr and momentum give heavy ball a smaller asymptotic factor on the loss than ((√κ−1)/(√κ+1))².",
+    draws=600,
+    tight=True,
+)
+def heavy_ball_is_best(draw: Draw) -> Seen:
+    """Let both roots of z² − (1+β−αλ)z + β lie in |z| ≤ r for all λ in [μ, L]. Then β ≤ r², and the value of the
+    polynomial at the real points ±r must not be negative: at r it says αλ ≥ (1−r)(1−β/r), at −r it says αλ ≤
+    (1+r)(1+β/r). Dividing, κ ≤ ((1+r)(1+β/r))/((1−r)(1−β/r)), which is largest at β = r²: κ ≤ ((1+r)/(1−r))²,
+    that is r ≥ (√κ−1)/(√κ+1).
+    """
+    return _against_best(draw, HeavyBall, "heavy-ball", 4.0)
+
+
+@claim(
+    "4c",
+    PROVED,
+    "Nesterov at lr = 1/L, momentum (√κ−1)/(√κ+1), has loss[t] ≤ ((1−1/√κ)^t (1+t/√κ))² loss[0] for every t, "
+    "with equality for every t from the eigenvector of μ.",
+    draws=600,
+    tight=True,
+    rounding=1e-8,
+)
+def nesterov(draw: Draw) -> Seen:
+    """A mode obeys e₊ = q((1+b)e − be₋), q = 1−λ/L. With m = √(bq) and x = (1+b)q/(2m), e_t = m^t (T_t(x) +
+    (x−m)U_{t−1}(x)) e₀, where x − m = √q(1−b)/(2√b) ≥ 0. Both m and x − m increase with q, and x = cos θ ≤ 1 on
+    [0, 1−1/κ] with equality at the upper end; |T_t| ≤ 1 and |U_{t−1}| ≤ t bound the bracket by 1+(x−m)t. At λ =
+    μ: m = 1−1/√κ, x = 1 and x − m = 1/√κ.
+    """
+    return _against_bound(draw, theory.nesterov_bound, lambda problem: Nesterov(lr=1 / problem.lipschitz), 0)
+
+
+@claim(
+    "4c-best",
+    TESTED,
+    "Nesterov's best constant setting on quadratics is lr = 4/(3L+μ), momentum (√(3κ+1)−2)/(√(3κ+1)+2), with "
+    "the factor (1−2/√(3κ+1))² on the loss.",
+    draws=600,
+    tight=True,
+)
+def nesterov_is_best(draw: Draw) -> Seen:
+    """At a given lr = α the momentum (1−√(αμ))/(1+√(αμ)) gives the mode of μ a double root 1−√(αμ), and no other
+    does better there. A larger α lowers it until the mode of L, whose roots are real and of opposite sign once
+    αL > 1, is as slow: that happens at α = 4/(3L+μ). That no pair does better is a matter of search here:
+    random pairs and Nelder and Mead's method from them.
+    """
+    return _against_best(draw, Nesterov, "nesterov", 4 / 3)
+
+
+@claim(
+    "4d",
+    EXACT,
+    "Frozen Adam with β1 > 0 is heavy ball on S = D^-½HD^-½ with lr·(1−β1) and momentum β1; its best setting "
+    "has the factor ((√κ_eff−1)/(√κ_eff+1))² on the loss.",
+    draws=400,
+    rounding=1e-8,
+)
+def frozen_momentum(draw: Draw) -> Seen:
+    """m ← β1·m + (1−β1)g and w ← w − lr·D⁻¹m: each step is β1 times the last one plus −lr(1−β1)D⁻¹g, which is
+    heavy ball with D⁻¹g for g, from rest since m₀ = 0. In z = D^-½g, as in 2a, D⁻¹ turns H into S. 4a and 4b
+    for S are the rest.
+    """
+    problem = some_problem(draw.rng, most_kappa=1e3)
+    w0, beta1 = some_start(draw.rng, problem), float(draw.rng.uniform(0, 0.95))
+    g = problem.grad(w0)
+    root = np.sqrt(np.abs(g))
+    s = problem.hessian() / np.outer(root, root)
+    values = np.linalg.eigvalsh(s)
+    lr = float(draw.rng.uniform(0.05, 0.95)) * 2 * (1 + beta1) / (1 - beta1) / values[-1]
+    z, before, steps = g / root, g / root, int(draw.rng.integers(1, 40))
+    for _ in range(steps):
+        z, before = z - lr * (1 - beta1) * (s @ z) + beta1 * (z - before), z
+    run = solve(problem, FrozenAdam(lr=float(lr), beta1=beta1), w0=w0, tol=0, max_steps=steps)
+    left = max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))  # what has shrunk further is mostly rounding
+    moved = float(np.linalg.norm(problem.grad(run.w) - root * z) / left)
+    ke = theory.kappa_eff(problem, w0)
+    best = theory.rate(problem, theory.best_frozen_momentum(problem, w0), w0)
+    # both ends are double roots: an error of eps·κ_eff in S moves them by its square root
+    excess = abs(best - theory.best_rate(ke, "heavy-ball")) / (10 * (np.finfo(float).eps * ke) ** 0.5) * 1e-8
+    return Seen(-max(moved, excess))
+
+
+def _against_bound(draw: Draw, bound, made, end: int) -> Seen:  # type: ignore[no-untyped-def]
+    """Losses against a bound with a transient: in closed form up to 10⁷ steps, and step by step; equality at an end."""
+    problem = some_problem(
+        draw.rng,
+        most_kappa=1e8 if draw.number % 2 else 1e4,
+        rotation=0.0 if draw.number % 2 else None,
+        least_kappa=1.1,
+    )
+    optimizer, w0 = made(problem), some_start(draw.rng, problem)
+    if draw.number % 2:
+        run = exact(problem, optimizer, w0=w0, tol=0, steps=np.concatenate([np.arange(20), LATE]))
+    else:
+        run = solve(problem, optimizer, w0=w0, tol=0, max_steps=300, record=1)
+    kept = (run.loss > 1e-200 * run.loss[0]) & (bound(problem.kappa, run.steps) > 0)
+    room = 1 - run.loss[kept] / run.loss[0] / bound(problem.kappa, run.steps[kept])
+    # from an eigenvector of one end, whatever the problem: on a diagonal one it is a coordinate
+    kappa = problem.kappa
+    two = BlockQuadratic.from_spectra([[1.0, kappa]], rotation=0)
+    met = exact(two, made(two), w0=np.eye(2)[end], tol=0, steps=LATE[bound(kappa, LATE) > 1e-250])
+    gap = np.abs(met.loss / (0.5 * (1.0, kappa)[end]) / bound(kappa, met.steps) - 1).max()
+    if end == -1:  # heavy ball from the other end
+        rho = (kappa**0.5 - 1) / (kappa**0.5 + 1)
+        other = exact(two, made(two), w0=np.eye(2)[0], tol=0, steps=met.steps).loss / 0.5
+        room = np.append(
+            room, -np.abs(other / (rho**met.steps * (1 + (1 - rho) * met.steps)) ** 2 - 1).max() + 1e-9 * kappa**0.5
+        )
+    return Seen(float(room.min(initial=np.inf)), float(gap))
+
+
+def _against_best(draw: Draw, kind: type[Momentum], name: str, most: float) -> Seen:
+    """Asymptotic factors of other settings against the best: one at random, or the smallest that a search finds."""
+    kappa = float(np.exp(draw.rng.uniform(0.1, np.log(1e6))))
+    values = np.array([1.0, *np.exp(draw.rng.uniform(0, np.log(kappa), 3)), kappa])
+    best = theory.best_rate(kappa, name)
+
+    def factor(x: np.ndarray) -> float:
+        lr, momentum = most / kappa / (1 + np.exp(-x[0])), 1 / (1 + np.exp(-x[1]))
+        course = modes.heavy_ball if kind is HeavyBall else lambda a, b, c: modes.nesterov(a, b, c, 1.0)
+        return float(np.exp(2 * course(lr, momentum, values).log_rates().max())) if 0 < momentum < 1 else np.inf
+
+    x = draw.rng.normal(0, 3, 2)
+    found = attack(factor, x) if draw.attack else factor(x)
+    problem = BlockQuadratic.from_spectra([values], rotation=0)
+    return Seen(found / best - 1, abs(theory.rate(problem, kind()) / best - 1))

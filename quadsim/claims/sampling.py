@@ -1,0 +1,96 @@
+"""What the checks of claims draw: problems of many kinds, starts, and adversarial searches. No theory of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quadsim.cases import case, case_spectra
+from quadsim.optimizers import Optimizer
+from quadsim.problem import BlockQuadratic
+from quadsim.solver import solve
+
+LEAST_LOSS = 1e-200  # beside the first: below, squares of float64 begin to underflow
+
+
+def some_problem(
+    rng: np.random.Generator,
+    *,
+    most_kappa: float = 1e6,
+    blocks: int = 4,
+    size: int = 5,
+    rotation: float | None = None,
+    least_kappa: float = 1.0,
+) -> BlockQuadratic:
+    """A problem of some kind: a published case at some condition number, or own blocks; any rotation, scale, minimizer."""
+    problem = _some_problem(rng, most_kappa, blocks, size, rotation)
+    while problem.kappa < least_kappa:
+        problem = _some_problem(rng, most_kappa, blocks, size, rotation)
+    return problem
+
+
+def _some_problem(
+    rng: np.random.Generator, most_kappa: float, blocks: int, size: int, rotation: float | None
+) -> BlockQuadratic:
+    turn = float(rng.choice([0.0, rng.uniform(), 1.0, 1.0])) if rotation is None else rotation
+    seed, kind = int(rng.integers(2**31)), rng.uniform()
+    if kind < 0.25:
+        kappa = float(np.exp(rng.uniform(np.log(30), np.log(most_kappa))))
+        return case(int(rng.integers(3, 5)), seed=seed, kappa=kappa, rotation=turn)
+    if kind < 0.3:
+        return case(int(rng.integers(1, 3)), seed=seed, kappa=min(5000.0, most_kappa), block_size=size, rotation=turn)
+    kappa = float(np.exp(rng.uniform(0, np.log(most_kappa))))
+    scale = float(np.exp(rng.uniform(-5, 5)))
+    sizes = rng.integers(1, size + 1, rng.integers(1, blocks + 1))
+    spectra = [scale * np.exp(rng.uniform(0, np.log(kappa), n)) for n in sizes]
+    if rng.uniform() < 0.2:
+        spectra[0] = np.full(sizes[0], scale)  # repeated eigenvalues
+    minimizer = rng.standard_normal(int(sizes.sum())) if rng.uniform() < 0.5 else None
+    return BlockQuadratic.from_spectra(spectra, seed=seed, rotation=turn, minimizer=minimizer)
+
+
+def case_draw(number: int, seed: int) -> BlockQuadratic:
+    """`case(number, seed=seed)` of a hand-made case, a little quicker: its spectra are the same in every draw."""
+    return BlockQuadratic.from_spectra(_spectra(number), seed=seed, name=f"case {number}")
+
+
+@functools.cache
+def _spectra(number: int) -> tuple[np.ndarray, ...]:
+    return case_spectra(number)
+
+
+def some_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
+    """A start around the minimizer: Gaussian, of signs, or of very different sizes; no component is zero."""
+    kind, size = rng.integers(3), np.exp(rng.uniform(-3, 3))
+    e = rng.standard_normal(problem.dim)
+    if kind == 1:
+        e = np.sign(e)
+    elif kind == 2:
+        e = e * np.exp(rng.uniform(-4, 4, problem.dim))
+    return problem.minimizer + size * e
+
+
+def loss_ratios(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int = 20) -> np.ndarray:
+    """loss[t+1]/loss[t] of the solver's run, as long as the loss is well inside float64's range."""
+    run = solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1)
+    loss = run.loss[run.loss > LEAST_LOSS * run.loss[0]] if run.loss.size else run.loss
+    return loss[1:] / loss[:-1]
+
+
+def some_block(rng: np.random.Generator, size: int, most_kappa: float = 1e4) -> np.ndarray:
+    """A dense symmetric positive definite matrix with random eigenvalues and a Haar basis."""
+    values = np.exp(rng.uniform(0, np.log(np.exp(rng.uniform(0, np.log(most_kappa)))), size))
+    q = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    block = (q * values) @ q.T
+    return (block + block.T) / 2
+
+
+def attack(objective: Callable[[np.ndarray], float], x: Any, evaluations: int = 150) -> float:
+    """The smallest value that Nelder and Mead's search finds from x."""
+    from scipy.optimize import minimize
+
+    found = minimize(objective, np.asarray(x, dtype=float), method="Nelder-Mead", options={"maxfev": evaluations})
+    return float(found.fun)

@@ -1,0 +1,182 @@
+"""Adam with β2 < 1 at a constant learning rate: where it ends up instead of converging (ledger 5).
+
+It ends on 2-cycles e = ±(lr/2)s, where one is stable, or wanders at the same height where none is. Everything here is
+for ε = 0 unless said, and scales with lr². Signs are rows of ±1; a cycle and its mirror image −s are one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.problem import BlockQuadratic
+from quadsim.theory.constants import checked_block
+from quadsim.theory.sdp import sdp_value, sign_halves
+
+
+def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float:
+    """The law of the floor: time-average loss = (lr²/8) SDP(H), times ((1−β1)/(1+β1))² (tested, 5g).
+
+    At β1 = 0 runs lie below it, relatively by at most 0.26 √(1−β2). At β1 = 0.9 they lie 3% to 17% above.
+    """
+    return _unit(lr, beta1) * sdp_value(problem).value
+
+
+@dataclass(frozen=True)
+class FloorBounds:
+    """Bounds on what Adam (β1 = 0, β2 < 1) leaves; each field states its own claim.
+
+    Attributes
+    ----------
+    lower : float
+        Time-average loss ≥ (2β2/(1+β2)) (lr²/8) tr H (tested, 5g).
+    stable_cycle : float
+        Loss on any stable 2-cycle ≥ (2β2/(1+β2)) (lr²/8) SDP(H), if H has one (proved, 5e).
+    upper : float
+        Time-average of ⅛ΔᵀHΔ, Δ the steps, ≤ (lr²/8) SDP(H) on every bounded orbit (proved, 5f).
+        It bounds the loss on every 2-cycle (proved), and the time-average loss (tested, 5g).
+    looser : float
+        (lr²/8) Σ n_l λ_l,max ≥ upper, without an SDP (proved, 5f).
+    """
+
+    lower: float
+    stable_cycle: float
+    upper: float
+    looser: float
+
+
+def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBounds:
+    """Below and above the floor of Adam with β1 = 0; see `FloorBounds` (5e, 5f, 5g)."""
+    unit = _unit(lr, 0.0)
+    beta2 = _beta2(beta2)
+    slack = 2 * beta2 / (1 + beta2)
+    sdp = sdp_value(problem)
+    trace = sum(float(np.trace(block)) for block in problem.blocks)
+    looser = sum(values.size * float(values[-1]) for values in problem.eigenvalues)
+    return FloorBounds(unit * slack * trace, unit * slack * sdp.value, unit * sdp.upper, unit * looser)
+
+
+def nonconvergence(problem: BlockQuadratic, lr: float) -> np.ndarray:
+    """lr λ_l,min/2 of each block: limsup |g_l|_∞ is at least that, from any start (proved, tight in 1-D; 5b).
+
+    Adam with β1 = 0 and 0 ≤ β2 < 1, as long as the block is never exactly at its optimum.
+    """
+    lr = checks.real("lr", lr, above=0)
+    return np.array([lr * values[0] / 2 for values in problem.eigenvalues])
+
+
+def cycles(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All s with sign(Hs) = s, up to a global sign, and sᵀHs of each, the largest first; n ≤ 20 (exact, 5c).
+
+    These are Adam's 2-cycles e = ±(lr/2)s with nonzero gradients, for every 0 < β2 < 1, and sign descent's around the
+    minimizer. There is always one; those that are stable depend on β2.
+    """
+    h = checked_block(block)
+    first, second = sign_halves(len(h))  # (p, a), (q, b)
+    a = first.shape[1]
+    held = np.ones((len(first), len(second)), dtype=bool)
+    for i, row in enumerate(h):
+        push = (first @ row[:a])[:, None] + second @ row[a:]  # (Hs)_i of every s
+        held &= push * (first[:, i, None] if i < a else second[:, i - a]) > 0
+    p, q = np.nonzero(held)
+    signs = np.hstack([first[p], second[q]])  # (cycles, n)
+    sums = np.einsum("ki,ij,kj->k", signs, h, signs)
+    order = np.argsort(-sums, kind="stable")
+    return signs[order], sums[order]
+
+
+def cycle_loss(block: Any, s: Any, lr: float, beta1: float = 0.0) -> float:
+    """The loss (lr²/8)((1−β1)/(1+β1))² sᵀHs on the cycle of s, at both its points (exact, 5c and 5d)."""
+    h = checked_block(block)
+    s = _signs(s, len(h))
+    _pushes(h, s)
+    return _unit(lr, beta1) * float(s @ h @ s)
+
+
+def cycle_multipliers(block: Any, s: Any, beta2: float, beta1: float = 0.0) -> np.ndarray:
+    """Multipliers per step of a small error on the cycle of s, as (−1)^t e_t sees it; one row for each p (exact, 5d).
+
+    p runs over the eigenvalues of P = A⁻¹K, increasing, with K = diag(s)H diag(s) and A = diag(K1). At β1 = 0 they
+    solve z² − (β2 − 1 + 2β2p)z + β2(2p − 1) = 0, otherwise (z + 1)(z + β1)(z − β2) = 2p(β1 + β2)z(z − 1). Squared,
+    they are the eigenvalues of two steps of Adam.
+    """
+    values = cycle_spectrum(block, s)
+    beta1, beta2 = _beta1(beta1), _beta2(beta2)
+    if beta1 == 0:
+        return np.array([np.roots([1, 1 - beta2 - 2 * beta2 * p, beta2 * (2 * p - 1)]) for p in values])
+    still = np.poly([-1, -beta1, beta2])
+    return np.array([np.roots(still - 2 * p * (beta1 + beta2) * np.array([0, 1, -1, 0])) for p in values])
+
+
+def is_stable_cycle(block: Any, s: Any, beta2: float, beta1: float = 0.0) -> bool:
+    """Whether Adam returns to the cycle of s after a small push: λmax(P) < `stability_limit` (exact, 5d)."""
+    return bool(cycle_spectrum(block, s)[-1] < stability_limit(beta2, beta1))
+
+
+def stability_limit(beta2: float, beta1: float = 0.0) -> float:
+    """The λmax(P) from which on a cycle is unstable; (1+β2)/(2β2) at β1 = 0 (exact, 5d).
+
+    P always has the eigenvalue 1, so with a limit of at most 1 no cycle is stable.
+    """
+    beta1, beta2 = _beta1(beta1), _beta2(beta2)
+    both = beta1 * beta2
+    return (1 + both) * (1 - beta1) * (1 + beta2) / (2 * (beta1 + beta2) * (1 - both))
+
+
+def cycle_spectrum(block: Any, s: Any) -> np.ndarray:
+    """The eigenvalues of P = A⁻¹K, increasing; one of them is 1 (5d)."""
+    h = checked_block(block)
+    s = _signs(s, len(h))
+    roots = np.sqrt(_pushes(h, s))
+    return np.linalg.eigvalsh(h * np.outer(s / roots, s / roots))
+
+
+def contraction_depth(beta2: float) -> float:
+    """ln(least |w| / lr) ≈ −π²/(2 ln(1/β2)) on the way from |w| ≫ lr to the cycle (tested, β2 → 1; 5i).
+
+    Float64 underflows from β2 ≈ 0.9934 on, and then seems to converge.
+    """
+    return math.pi**2 / (2 * math.log(_beta2(beta2)))
+
+
+def amplitude_1d(lr: float, eps: float, curvature: float) -> float:
+    """|e| on the cycle in one dimension with ε > 0: max(0, lr/2 − ε/λ); at 0 Adam converges (exact, 5j).
+
+    For β1 = 0, any 0 < β2 < 1.
+    """
+    lr, eps = checks.real("lr", lr, above=0), checks.real("eps", eps, at_least=0)
+    return max(0.0, lr / 2 - eps / checks.real("curvature", curvature, above=0))
+
+
+def _unit(lr: float, beta1: float) -> float:
+    """(lr²/8)((1−β1)/(1+β1))²."""
+    beta1 = _beta1(beta1)
+    return (checks.real("lr", lr, above=0) * (1 - beta1) / (1 + beta1)) ** 2 / 8
+
+
+def _beta1(value: float) -> float:
+    return checks.real("beta1", value, at_least=0, below=1)
+
+
+def _beta2(value: float) -> float:
+    return checks.real("beta2", value, above=0, below=1)
+
+
+def _signs(s: Any, size: int) -> np.ndarray:
+    vector = checks.vector("s", s, size)
+    for entry in vector[np.abs(vector) != 1][:1]:
+        raise InputError(f"s must hold 1 and -1 only, got {entry:g} in it")
+    return vector
+
+
+def _pushes(h: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """s_i(Hs)_i, if all are positive."""
+    pushes = s * (h @ s)
+    for i in np.flatnonzero(pushes <= 0)[:1]:
+        raise InputError(f"s is not a cycle: s_i (Hs)_i must be above 0, got {pushes[i]:g} in coordinate {i}")
+    return pushes

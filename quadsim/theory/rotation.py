@@ -1,0 +1,74 @@
+"""Two dimensions, H = R(θ) diag(1, κ) R(θ)ᵀ: what a diagonal scaling can do, and what frozen Adam gets (ledger 8).
+
+Everything is written with sinh of half the log of a condition number, which keeps its digits near κ = 1, where
+cosh does not. Angles are in radians; they and the ratios may be arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.checks import InputError
+from quadsim.theory.constants import checked_block
+
+
+def best_scaling_kappa(kappa: Any, angle: Any) -> Any:
+    """The least condition number of DHD over diagonal D, attained by the unit-diagonal scaling (exact, 8).
+
+    sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ): 1 at θ = 0, κ at 45°.
+    """
+    return _from_sinh(_scaled_sinh(kappa, angle))
+
+
+def kappa_eff_2d(kappa: Any, angle: Any, ratio: Any) -> Any:
+    """κ_eff of frozen Adam, with ratio = a₁/a₂ and a_i = H_ii/|g₀,i| (exact, 8).
+
+    cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln ratio). So κ_eff ≥ κ_b always, and ≥ κ at 45°.
+    """
+    best, ratio = _scaled_sinh(kappa, angle), _numbers("ratio", ratio, above=0)
+    # cosh²A cosh²B - 1 = sinh²A + cosh²A sinh²B, a sum of squares
+    return _from_sinh(np.hypot(best, np.hypot(1, best) * _half_log_sinh(ratio)))
+
+
+def gradient_ratio_law(block: Any) -> tuple[float, float]:
+    """(location, scale) of the Cauchy law of g₀,₂/g₀,₁ with g₀ = He₀, e₀ ~ N(0, I), for a 2 x 2 block (exact, 8).
+
+    location = (H²)₁₂/(H²)₁₁ and scale = det H/(H²)₁₁.
+    """
+    h = checked_block(block, size=2)
+    a, b, c = (Fraction(float(entry)) for entry in (h[0, 0], h[0, 1], h[1, 1]))
+    first = a * a + b * b
+    if a * c - b * b <= 0:  # in fractions, since the determinant cancels when κ is large
+        raise InputError(f"the block must be positive definite, got the determinant {float(a * c - b * b):.3g}")
+    return float(b * (a + c) / first), float((a * c - b * b) / first)
+
+
+def _scaled_sinh(kappa: Any, angle: Any) -> np.ndarray:
+    """sinh(½ ln κ_b)."""
+    return np.abs(np.sin(2 * _numbers("angle", angle))) * _half_log_sinh(_numbers("kappa", kappa, at_least=1))
+
+
+def _half_log_sinh(x: np.ndarray) -> np.ndarray:
+    """sinh(½ ln x)."""
+    return (x - 1) / (2 * np.sqrt(x))
+
+
+def _from_sinh(half: np.ndarray) -> Any:
+    """κ from sinh(½ ln κ): κ - 1 comes out to all its digits, before the 1 is added."""
+    kappa = 1 + 2 * np.abs(half) * (np.abs(half) + np.hypot(1, half))
+    return float(kappa) if np.ndim(kappa) == 0 else kappa
+
+
+def _numbers(name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf) -> np.ndarray:
+    if np.ndim(value) == 0:
+        bounds = {"above": above, "at_least": at_least}
+        return np.array(checks.real(name, value, **{key: bound for key, bound in bounds.items() if bound > -math.inf}))
+    array = checks.numbers_of(f"{name} must be numbers", value)
+    for entry in array[~(np.isfinite(array) & (array > above) & (array >= at_least))][:1]:
+        return _numbers(name, float(entry), above, at_least)  # raises, with the value
+    return array

@@ -1,0 +1,163 @@
+"""SDP(H) = max{⟨H, X⟩ : X ⪰ 0, X_ii = 1} = min{ΣΛ_i : diag(Λ) ⪰ H}, the constant in the floor of Adam (ledger 5).
+
+Every value comes with its certificate: a feasible X below it and multipliers Λ above it. Often X = ssᵀ for one sign
+vector s, which is tried first; otherwise an interior-point method solves both problems at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadsim.checks import InputError
+from quadsim.problem import BlockQuadratic
+from quadsim.theory.constants import checked_block
+
+LARGEST_ENUMERATED = 20
+TIGHT = 1e-12  # relative gap at which a solution is good enough
+PATIENCE = 8  # rounds without a smaller gap, after which rounding has the last word
+
+
+@dataclass(frozen=True)
+class SDPValue:
+    """value ≤ SDP(H) ≤ upper, to rounding.
+
+    Attributes
+    ----------
+    value : float
+        ⟨H, X⟩.
+    upper : float
+        ΣΛ_i.
+    x : tuple of (n, n) arrays
+        X of each block: positive semidefinite, unit diagonal.
+    multipliers : (dim,) array
+        Λ: diag(Λ) ⪰ H.
+    """
+
+    value: float
+    upper: float
+    x: tuple[np.ndarray, ...]
+    multipliers: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """The relative distance of the two bounds."""
+        return max(0.0, self.upper - self.value) / self.upper if self.upper > 0 else 0.0
+
+
+def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
+    """SDP(H) of a problem, or of one symmetric positive semidefinite block, with its certificate (exact to `gap`, 5).
+
+    tr H and every sᵀHs are at most SDP(H), which is at most Σ n_l λ_l,max.
+    """
+    blocks = problem.blocks if isinstance(problem, BlockQuadratic) else (checked_block(problem),)
+    solved = [_solved(block) for block in blocks]
+    multipliers = np.concatenate([y for _, y in solved])
+    value = sum(float((block * x).sum()) for block, (x, _) in zip(blocks, solved, strict=True))
+    return SDPValue(value, float(multipliers.sum()), tuple(x for x, _ in solved), multipliers)
+
+
+def largest_sign_sum(block: Any) -> tuple[float, np.ndarray]:
+    """max sᵀHs over sign vectors, and one that attains it, by trying all 2^(n−1) (exact, 5e); n ≤ 20."""
+    h = checked_block(block)
+    first, second = sign_halves(len(h))  # (p, a), (q, b)
+    a = first.shape[1]
+    own = [np.einsum("ki,ij,kj->k", half, part, half) for half, part in ((first, h[:a, :a]), (second, h[a:, a:]))]
+    sums = own[0][:, None] + own[1] + 2 * (first @ h[:a, a:]) @ second.T  # (p, q)
+    p, q = np.unravel_index(np.argmax(sums), sums.shape)
+    s = np.concatenate([first[p], second[q]])
+    return float(s @ h @ s), s
+
+
+def sign_halves(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two tables of half sign vectors: a row of the first beside a row of the second is every s with s_1 = 1, once."""
+    if n > LARGEST_ENUMERATED:
+        raise InputError(f"sign vectors can be tried one by one up to n = {LARGEST_ENUMERATED}, got n = {n}")
+    a = (n + 1) // 2
+    first, second = (1.0 - 2 * (np.arange(2**m)[:, None] >> np.arange(m) & 1) for m in (a, n - a))
+    return first[::2], second
+
+
+def _solved(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """X and Λ of one block."""
+    scale = np.trace(h)
+    if scale == 0:
+        return np.eye(len(h)), np.zeros(len(h))
+    h = h / scale
+    s = _sign_ascent(h)
+    x, y = np.outer(s, s), _feasible(h, s * (h @ s))
+    if y.sum() - s @ h @ s > TIGHT * y.sum():
+        x, z = _interior_point(h)
+        y = min((y, _feasible(h, z), _feasible(h, (h * x).sum(axis=1))), key=np.sum)
+        if s @ h @ s >= (h * x).sum():
+            x = np.outer(s, s)
+    return x, y * scale
+
+
+def _sign_ascent(h: np.ndarray) -> np.ndarray:
+    """A sign vector that no single flip improves: from the leading eigenvector, the best flip first."""
+    s = np.where(np.linalg.eigh(h)[1][:, -1] < 0, -1.0, 1.0)
+    diagonal = np.diag(h)
+    for _ in range(10 * len(h)):
+        held = s * (h @ s) - diagonal  # a flip of i changes sᵀHs by −4 held_i
+        i = np.argmin(held)
+        if held[i] >= 0:
+            break
+        s[i] = -s[i]
+    return s
+
+
+def _feasible(h: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """y scaled by λmax(diag(y)^-½ H diag(y)^-½), so that diag(y) ⪰ H: the best multiple of y."""
+    if y.min() <= 0:
+        y = np.maximum(y, 1e-12 * y.max())  # where H has a row of zeros, or nearly
+    roots = np.sqrt(y)
+    return y * float(np.linalg.eigvalsh(h / np.outer(roots, roots))[-1])
+
+
+def _interior_point(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """X and Λ by the primal-dual method of Helmberg, Rendl, Vanderbei and Wolkowicz (SIAM J. Optim. 1996).
+
+    Both stay feasible throughout. The gap ⟨diag(y) − H, X⟩ may rise for a round or two after a step that was cut short.
+    """
+    n = len(h)
+    x = np.eye(n)
+    y = 1.1 * np.abs(h).sum(axis=1) + 1e-3  # diagonally dominant, so feasible
+    best, least, since = (x, y), math.inf, 0
+    mu = (y.sum() - np.trace(h)) / (2 * n)
+    while since < PATIENCE:
+        try:
+            inverse = np.linalg.inv(np.diag(y) - h)
+            inverse = (inverse + inverse.T) / 2
+            dy = np.linalg.solve(inverse * x, mu * np.diag(inverse) - 1)
+        except np.linalg.LinAlgError:
+            break
+        dx = mu * inverse - x - (inverse * dy) @ x
+        dx = (dx + dx.T) / 2
+        np.fill_diagonal(dx, 0)
+        along_x, along_y = _longest_step(x, dx), _longest_step(np.diag(y) - h, np.diag(dy))
+        x, y = x + along_x * dx, y + along_y * dy
+        gap = float(y.sum() - (h * x).sum())
+        if gap <= 0:
+            break
+        since += 1
+        if gap < 0.9 * least:
+            best, least, since = (x, y), gap, 0
+        if gap <= 0.1 * TIGHT * y.sum():
+            break
+        shortest = min(along_x, along_y)
+        mu = gap / n * (0.02 if shortest > 0.9 else 0.2 if shortest > 0.5 else 0.6)
+    return best
+
+
+def _longest_step(a: np.ndarray, da: np.ndarray) -> float:
+    """The longest step up to 1 that keeps a + step·da positive definite, with a margin; 0 if a is not."""
+    try:
+        root = np.linalg.inv(np.linalg.cholesky(a))
+    except np.linalg.LinAlgError:
+        return 0.0
+    least = np.linalg.eigvalsh(root @ da @ root.T)[0]
+    return 1.0 if least > -0.95 else -0.95 / float(least)
