@@ -12,8 +12,8 @@ import quadsim
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
     "checks", "streams", "spectra", "hessian", "problem", "cases", "optimizers", "kernels", "compiler", "trajectory",
-    "table", "twofold", "modes", "course", "closed", "tiles", "solver", "theory", "claims", "plots", "results", "grammar",
-    "verbs", "cli", "__main__",
+    "table", "twofold", "modes", "course", "closed", "tiles", "solver", "theory", "claims", "plots", "results",
+    "grammar", "verbs", "cli", "__main__",
 ]  # fmt: skip
 
 

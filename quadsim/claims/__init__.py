@@ -8,7 +8,20 @@
 Importing this package enters every claim into the ledger, section by section.
 """
 
-from quadsim.claims import descent, frozen, momentum, published  # noqa: F401
+from quadsim.claims import (  # noqa: F401
+    accuracy,
+    attractors,
+    descent,
+    floors,
+    frozen,
+    invariances,
+    momentum,
+    passage,
+    published,
+    rotation,
+    vanishing,
+    zipf,
+)
 from quadsim.claims.ledger import LEDGER, MOST_DRAWS, Claim, Finding, chosen, verify
 
 __all__ = ["LEDGER", "MOST_DRAWS", "Claim", "Finding", "chosen", "verify"]

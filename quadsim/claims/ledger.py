@@ -177,7 +177,7 @@ def _finite(value: float) -> float | None:
 def chosen(ids: Iterable[str] | None = None) -> list[Claim]:
     """The claims with these ids, in the ledger's order; a section or a line picks all of its parts: 5, 5g, 5g-lower."""
     if ids is None:
-        return sorted(LEDGER.values(), key=section)
+        return sorted(LEDGER.values(), key=_place)
     found: dict[str, Claim] = {}
     for asked in ids:
         within = [key for key in LEDGER if _belongs(key, asked.lower())]
@@ -186,12 +186,19 @@ def chosen(ids: Iterable[str] | None = None) -> list[Claim]:
             hint = f"did you mean {near[0]}? " if near else ""
             raise InputError(f"unknown claim {checks.shown(asked)}: {hint}python -m quadsim list claims shows them all")
         found |= {key: LEDGER[key] for key in within}
-    return sorted(found.values(), key=section)
+    return sorted(found.values(), key=_place)
 
 
 def section(claim: Claim) -> int:
     """The number that its id begins with."""
     return int("".join(itertools.takewhile(str.isdigit, claim.id)))
+
+
+def _place(claim: Claim) -> tuple[int, str]:
+    """Section, then line: 2a, 2b, …, then what belongs to the section as a whole."""
+    number = section(claim)
+    line = claim.id.removeprefix(str(number))[:1]
+    return number, line if line.isalpha() else "~"
 
 
 def _belongs(key: str, asked: str) -> bool:

@@ -110,9 +110,10 @@ def floors(measured: pd.DataFrame, *, title: str = "", caption: str = "") -> Fig
         left.set_title(f"β2 = {most:g}", loc="left")
         left.legend(frameon=False, fontsize=7, loc="upper left")
         rest = np.geomspace((1 - measured["beta2"]).min(), (1 - measured["beta2"]).max(), 100)
-        right.plot(rest, 1 - 0.26 * np.sqrt(rest), color="#333333", linewidth=1.0, linestyle=(0, (5, 2)))
+        least = 1 - np.maximum(0.26 * np.sqrt(rest), rest / (2 - rest))
+        right.plot(rest, least, color="#333333", linewidth=1.0, linestyle=(0, (5, 2)))
         right.axhline(1, color="#333333", linewidth=1.2)
-        right.annotate("1 − 0.26·√(1 − β2)", (rest[55], 1 - 0.26 * rest[55] ** 0.5), xytext=(-3, -9),
+        right.annotate("the least that 5g allows", (rest[55], least[55]), xytext=(-3, -9),
                        textcoords="offset points", fontsize=7, color="#333333", ha="right")  # fmt: skip
         right.set(xscale="log", xlabel="1 − β2", ylabel="floor / (lr²·SDP(H)/8)")
         right.set_title("beside the law", loc="left")

@@ -1,7 +1,7 @@
 """What must happen: constants, rates, bounds and floors. Each says what it assumes, and whether it is tight or upper.
 
-Nothing here runs a solver. Numbers in brackets, here and elsewhere, are those of the ledger of claims, which `quadsim.claims`
-states, proves and checks:
+Nothing here runs a solver. Numbers in brackets, here and elsewhere, are those of the ledger of claims, which
+`quadsim.claims` states, proves and checks:
 
 1  GD: what a step guarantees, and the start that no constant lr beats      (rates)
 2  frozen Adam is GD on D^-½HD^-½: κ_eff, r, and what bounds them           (rates, constants)
@@ -80,8 +80,8 @@ from quadsim.theory.zipf import (
 )
 
 __all__ = [
-    "FloorBounds",
     "MEASURES",
+    "FloorBounds",
     "SDPValue",
     "amplitude_1d",
     "best",

@@ -22,7 +22,8 @@ from quadsim.theory.sdp import sdp_value, sign_halves
 def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float:
     """The law of the floor: time-average loss = (lr²/8) SDP(H), times ((1−β1)/(1+β1))² (tested, 5g).
 
-    At β1 = 0 runs lie below it, relatively by at most 0.26 √(1−β2). At β1 = 0.9 they lie 3% to 17% above.
+    At β1 = 0 runs lie below it, relatively by at most the larger of 0.26 √(1−β2) and (1−β2)/(1+β2). At β1 = 0.9 and
+    β2 ≥ 0.99 they lie 1% to 25% above, at smaller β2 more (5g-momentum).
     """
     return _unit(lr, beta1) * sdp_value(problem).value
 

@@ -1,0 +1,298 @@
+"""Ledger 6: what leaves an optimizer's path alone, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quadsim.cases import case
+from quadsim.claims.ledger import (
+    EXACT,
+    FALSE,
+    HOLDS,
+    REFUTED,
+    TESTED,
+    UNDECIDED,
+    Claim,
+    Draw,
+    Judged,
+    Seen,
+    claim,
+)
+from quadsim.claims.sampling import some_problem, some_start
+from quadsim.optimizers import GD, Adam, FrozenAdam, HeavyBall, Nesterov, Optimizer
+from quadsim.problem import BlockQuadratic, haar_basis
+from quadsim.solver import solve, solve_lanes
+
+STEPS = 60
+FEW_STEPS = 10  # Adam is chaotic near its floor, and there magnifies rounding; induction needs one step only
+UNLIKELY = 1e-6  # a p-value below it: once in a million seeds, a true law is called violated
+LEAST_DRAWS = 300  # with 150, two samples that differ as much as those of 6-fixed may still look alike
+
+
+@claim(
+    "6",
+    EXACT,
+    "GD, heavy ball and Nesterov's method commute with rotations, inside the blocks or across all of them: H → RHRᵀ "
+    "and e₀ → Re₀ turn the whole path by R, so that losses stay as they are.",
+    draws=300,
+    rounding=1e-10,  # entries of RHRᵀ are off by eps·L: after 60 steps by 60 eps, times a transient of √κ = 100 at most
+)
+def rotations(draw: Draw) -> Seen:
+    """Each step is a linear combination of earlier errors and of H times them, with coefficients that know nothing
+    of the axes. If e_s is replaced by Re_s and H by RHRᵀ, then RHRᵀRe_s = R(He_s) for orthogonal R, so the new error
+    is R times the old one, and by induction all are. The loss ½(Re)ᵀRHRᵀ(Re) = ½eᵀHe is the same.
+    """
+    rng = draw.rng
+    problem = some_problem(rng, most_kappa=1e4)
+    e = some_start(rng, problem) - problem.minimizer
+    lr = float(rng.uniform(0.01, 1)) / problem.lipschitz
+    momentum = float(rng.uniform(0, 0.99))
+    optimizer = [GD(lr=lr), HeavyBall(lr=lr, momentum=momentum), Nesterov(lr=lr, momentum=momentum)][rng.integers(3)]
+    blocks = list(problem.blocks) if rng.uniform() < 0.5 else [problem.hessian()]
+    turns = [haar_basis(len(block), rng) for block in blocks]
+    there, losses_there = _path(
+        [turn @ block @ turn.T for turn, block in zip(turns, blocks, strict=True)], _turned(turns, e), optimizer
+    )
+    here, losses = _path(blocks, e, optimizer)
+    back = _turned([turn.T for turn in turns], there)
+    apart = np.linalg.norm(back - here) / max(np.linalg.norm(e), np.linalg.norm(here))
+    return Seen(-max(float(apart), float(np.abs(losses_there - losses).max() / losses.max())))
+
+
+@claim(
+    "6-law",
+    TESTED,
+    "Under GD from an isotropic start, Case 3 and Case 4 have the same law of the loss at every step: it depends on "
+    "the eigenvalues alone, not on how they are dealt to blocks.",
+    draws=1000,
+    judge=lambda one, seen: _same_law(one, seen),
+)
+def one_law(draw: Draw) -> Seen:
+    """The loss is ½Σ λ_i c_i² (1 − lr·λ_i)^2t, with c = Qᵀe₀ and Q the orthogonal matrix of all eigenvectors. If e₀ ~
+    N(0, I) then c ~ N(0, I) whatever Q is, block-diagonal or not, fixed or drawn apart from e₀: so the law of the loss
+    is one of the eigenvalues alone, and these are the same nine numbers in both cases.
+
+    Tested as a law: losses of as many draws of each case, with bases and starts of their own, at steps 30 and 300, for
+    lr = 2/(μ+L) and 1/L, by the two-sample test of Kolmogorov and Smirnov.
+    """
+    return Seen(value=_losses_of_both(draw, fixed=False))
+
+
+@claim(
+    "6-fixed",
+    FALSE,
+    "Under GD, Case 3 and Case 4 have the same law of the loss also from the fixed start e₀ = 1, when only the bases "
+    "are drawn.",
+    draws=500,
+    judge=lambda one, seen: _another_law(one, seen),
+)
+def one_law_of_fixed_starts(draw: Draw) -> Seen:
+    """A fixed start is spread over a block's eigenvectors by the block's own Haar basis: of |e₀|² = 9 each block
+    keeps its share of 3, however the basis falls. In Case 3 the block {1, 2, 3} thus holds 3 of it, spread over
+    similar eigenvalues, and the loss of the late steps varies little. In Case 4 the eigenvalues 1, 2 and 3 live in
+    different blocks, and each gets a share between 0 and 3 of its own. Means agree, since E c_i² = 1 in both;
+    spreads do not: at lr = 1/L and step 300 the standard deviations are about 0.47 and 1.25.
+    """
+    return Seen(value=_losses_of_both(draw, fixed=True))
+
+
+@claim(
+    "6-adam",
+    EXACT,
+    "Adam with ε = 0, for any β1 and β2, frozen or not, commutes with permutations and sign flips of coordinates, "
+    "does not see the scale of a block (H_l → c_l H_l, c_l > 0), and scales with the start and the lr together.",
+    draws=400,
+    rounding=1e-12,  # sums in another order are off by some eps, times what the path makes of such a nudge
+)
+def adam_symmetries(draw: Draw) -> Seen:
+    """Coordinate i moves by lr·m_i/√v_i, where m_i is a weighted sum of the gradients g_i so far and v_i one of their
+    squares. Relabelling coordinates relabels gradients. A flip of e_i's sign flips g_i and m_i, and leaves v_i. A
+    factor c_l on H_l multiplies g, m and √v of that block by c_l, and the quotient is the same. And e → ce, lr → c·lr
+    multiplies g, m and √v by c: the quotient is the same, the step c times as long. So every loss is c² times what it
+    was, and every floor of the loss proportional to lr².
+
+    All four are applied at once, and the path after up to ten steps compared with the first one, mapped likewise.
+    """
+    rng = draw.rng
+    problem = some_problem(rng, most_kappa=1e3)
+    e = some_start(rng, problem) - problem.minimizer
+    optimizer = _some_adam(rng, problem, e)
+    scale = float(np.exp(rng.uniform(-3, 3)))
+    orders = [rng.permutation(size) for size in problem.sizes]
+    signs = [rng.choice([-1.0, 1.0], size) for size in problem.sizes]
+    mapped = [
+        float(np.exp(rng.uniform(-5, 5))) * (np.outer(sign, sign) * block)[np.ix_(order, order)]
+        for block, sign, order in zip(problem.blocks, signs, orders, strict=True)
+    ]
+
+    def image(vector: np.ndarray) -> np.ndarray:
+        parts = zip(problem.split(vector), signs, orders, strict=True)
+        return scale * np.concatenate([(sign * part)[order] for part, sign, order in parts])
+
+    steps = int(rng.integers(1, FEW_STEPS + 1))
+    here, _ = _path(problem.blocks, e, optimizer, steps)
+    there, _ = _path(mapped, image(e), _with_lr(optimizer, scale), steps)
+    apart = np.abs(there - image(here)).max() / (scale * np.abs(e).max())
+    nudge = 8 * np.finfo(float).eps  # what rounding may do to the start, and what the path makes of it
+    nudged, _ = _path(problem.blocks, e * (1 + nudge * rng.choice([-1.0, 1.0], e.size)), optimizer, steps)
+    magnified = np.abs(nudged - here).max() / (nudge * np.abs(e).max())
+    return Seen(-float(apart / max(1.0, magnified)))
+
+
+@claim(
+    "6-adam-rotation",
+    FALSE,
+    "Adam with ε = 0, frozen or not, commutes with rotations of a block.",
+    draws=200,
+    judge=lambda one, seen: _deviates(one, seen),
+)
+def adam_and_rotations(draw: Draw) -> Seen:
+    """Adam divides each coordinate by a size of that coordinate's own gradients, and a rotation mixes coordinates.
+    One step says it: with β1 = β2 = 0 it is −lr·sign(g), always along a diagonal of the axes, in whatever frame they
+    are. The path of ten steps, turned back, is compared with the path in the first frame, beside how far they went.
+    """
+    rng = draw.rng
+    sizes = rng.integers(2, 6, 2)
+    problem = BlockQuadratic.from_spectra(
+        [np.exp(rng.uniform(0, np.log(100), size)) for size in sizes], seed=int(rng.integers(2**31))
+    )
+    e = rng.standard_normal(problem.dim)
+    optimizer = _some_adam(rng, problem, e)
+    turns = [haar_basis(int(sizes[0]), rng), np.eye(int(sizes[1]))]
+    here, _ = _path(problem.blocks, e, optimizer, FEW_STEPS)
+    turned = [turn @ block @ turn.T for turn, block in zip(turns, problem.blocks, strict=True)]
+    there, _ = _path(turned, _turned(turns, e), optimizer, FEW_STEPS)
+    back = _turned([turn.T for turn in turns], there)
+    length = max(np.linalg.norm(here - e), np.linalg.norm(back - e))
+    return Seen(-float(np.linalg.norm(back - here) / length))
+
+
+@claim(
+    "6-bits",
+    EXACT,
+    "Sign flips of coordinates leave every bit of the float64 path in place, for every optimizer; so do power-of-two "
+    "scales of blocks, and of start and lr together, for Adam with ε = 0.",
+    draws=300,
+    rounding=0.0,
+)
+def bits(draw: Draw) -> Seen:
+    """Rounding to nearest treats x and −x alike, so a sum or product of flipped numbers is the flipped sum or
+    product, to the bit. Multiplying by a power of two changes exponents alone, and rounding commutes with that as
+    long as nothing leaves float64's range: √(4^k v) is 2^k √v, and the quotient of gradients and roots does not
+    change at all.
+    """
+    rng = draw.rng
+    problem = some_problem(rng, most_kappa=1e6)
+    e = some_start(rng, problem) - problem.minimizer
+    sign = rng.choice([-1.0, 1.0], problem.dim)
+    steps, scale, powers = int(rng.integers(1, 2 * STEPS)), 1.0, np.zeros(len(problem.sizes), dtype=np.int64)
+    if rng.uniform() < 0.3:
+        lr = float(rng.uniform(0.1, 1)) / problem.lipschitz
+        optimizer: Optimizer = [GD(lr=lr), HeavyBall(lr=lr, momentum=0.9), Nesterov(lr=lr, momentum=0.9)][
+            rng.integers(3)
+        ]
+    else:
+        optimizer = _some_adam(rng, problem, e)
+        powers, scale = rng.integers(-20, 21, len(problem.sizes)), 2.0 ** int(rng.integers(-8, 9))
+    flipped = [
+        2.0**power * np.outer(part, part) * block
+        for power, part, block in zip(powers, problem.split(sign), problem.blocks, strict=True)
+    ]
+    here, losses = _path(problem.blocks, e, optimizer, steps)
+    there, losses_there = _path(flipped, scale * sign * e, _with_lr(optimizer, scale), steps)
+    same = np.array_equal(there, scale * sign * here)
+    if not powers.any():
+        same = same and np.array_equal(losses_there, scale**2 * losses)
+    return Seen(0.0 if same else -1.0)
+
+
+def _path(
+    blocks: Sequence[np.ndarray], e: np.ndarray, optimizer: Optimizer, steps: int = STEPS
+) -> tuple[np.ndarray, np.ndarray]:
+    """The error after some steps, and the losses up to there."""
+    run = solve(BlockQuadratic.from_blocks(blocks), optimizer, w0=e, tol=0, max_steps=steps, record=1)
+    return run.w, run.loss
+
+
+def _turned(turns: Sequence[np.ndarray], vector: np.ndarray) -> np.ndarray:
+    parts = np.split(vector, np.cumsum([len(turn) for turn in turns])[:-1])
+    return np.concatenate([turn @ part for turn, part in zip(turns, parts, strict=True)])
+
+
+def _some_adam(rng: np.random.Generator, problem: BlockQuadratic, e: np.ndarray) -> Adam | FrozenAdam:
+    """Adam with ε = 0 at some setting, on its way to the minimizer: an lr that is a small part of the distance."""
+    beta1 = float(rng.choice([0.0, 0.9, rng.uniform()]))
+    if rng.uniform() < 0.25:
+        best = FrozenAdam().resolved(problem, e).lr
+        assert isinstance(best, float)
+        return FrozenAdam(lr=best * float(rng.uniform(0.1, 1)), beta1=beta1)
+    return Adam(
+        lr=float(np.median(np.abs(e)) * 10 ** rng.uniform(-3, -1.5)),
+        beta1=beta1,
+        beta2=float(rng.choice([0.0, 0.9, 0.999, rng.uniform()])),
+        eps=0.0,
+        bias_correction=bool(rng.integers(2)),
+        init=str(rng.choice(["zero", "gradient"])),
+    )
+
+
+def _with_lr(optimizer: Optimizer, scale: float) -> Optimizer:
+    from dataclasses import replace
+
+    assert isinstance(optimizer.lr, float)
+    return replace(optimizer, lr=scale * optimizer.lr)
+
+
+def _losses_of_both(draw: Draw, fixed: bool) -> np.ndarray:
+    """Losses of Case 3 and of Case 4: (case, [lr = 2/(μ+L), 1/L], [step 30, 300])."""
+    losses = []
+    for number in (3, 4):
+        problem = case(number, seed=int(draw.rng.integers(2**31)))
+        e = np.ones(9) if fixed else draw.rng.standard_normal(9)
+        runs = solve_lanes(
+            problem, [GD(), GD(lr=1 / problem.lipschitz)], w0=[e], tol=0, max_steps=300, record=30, threads=1
+        )
+        losses.append([run.loss[[1, 10]] for run in runs])
+    return np.array(losses)
+
+
+def _p_values(seen: list[Seen]) -> tuple[np.ndarray, np.ndarray]:
+    """Kolmogorov and Smirnov's p-value of each lr and step, and the losses (draws, case, lr, step)."""
+    from scipy.stats import ks_2samp
+
+    losses = np.array([one.value for one in seen])
+    pairs = [ks_2samp(*losses[:, :, lr, step].T).pvalue for lr in range(2) for step in range(2)]
+    return np.array(pairs), losses
+
+
+def _same_law(one: Claim, seen: list[Seen]) -> Judged:
+    p, _ = _p_values(seen)
+    told = f"two-sample KS, {len(seen):,} v {len(seen):,}: p = " + ", ".join(f"{value:.2g}" for value in p)
+    margin = float(p.min()) - UNLIKELY / p.size
+    if margin < 0:
+        return Judged("violated", margin, told)
+    return Judged(HOLDS if len(seen) >= LEAST_DRAWS else UNDECIDED, margin, told)
+
+
+def _another_law(one: Claim, seen: list[Seen]) -> Judged:
+    p, losses = _p_values(seen)
+    last = losses[:, :, 1, 1]  # lr = 1/L, step 300
+    told = (
+        f"at lr = 1/L and step 300 KS p = {p[3]:.1g}; means {last[:, 0].mean():.3f} and {last[:, 1].mean():.3f}, "
+        f"standard deviations {last[:, 0].std():.3f} and {last[:, 1].std():.3f}"
+    )
+    margin = float(p[3]) - UNLIKELY
+    if margin < 0:
+        return Judged(REFUTED, margin, told)
+    return Judged("not refuted" if len(seen) >= LEAST_DRAWS else UNDECIDED, margin, told)
+
+
+def _deviates(one: Claim, seen: list[Seen]) -> Judged:
+    apart = -np.array([one.slack for one in seen])
+    told = (
+        f"the path turned back is off by {np.median(apart):.2f} of its length at the median, {apart.min():.2g} at least"
+    )
+    # a single deviation could be rounding gone astray: nearly every rotation must show it
+    return Judged(REFUTED if np.mean(apart > 1e-3) > 0.95 else "not refuted", float(-apart.max()), told)

@@ -1,0 +1,180 @@
+"""Sections 6 to 10 of the ledger, and controls: a broken formula or engine must be caught by the same machinery."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quadsim import claims, course, modes, optimizers, theory, twofold
+from quadsim.claims import accuracy, invariances, ledger, passage, rotation
+from quadsim.claims.ledger import Seen
+from quadsim.problem import BlockQuadratic
+from quadsim.theory import diagonal, zipf
+from quadsim.theory import rotation as plane
+
+AXES = claims.chosen(["6", "7", "8", "9", "10"])
+# Laws and medians need more draws than the others to be told, and some searches fewer.
+DRAWS = {"6-law": 300, "6-fixed": 300, "7-law": 150, "7-median": 1000, "8-law": 150, "9-iterate": 20, "9-search": 30}
+DRAWS |= {"10-exponent": 6, "10-sign": 8, "10-even": 3}
+
+
+@pytest.mark.parametrize("one", AXES, ids=lambda one: one.id)
+def test_the_verdict_is_the_ledger_s(one):
+    found = ledger.examine(one, DRAWS.get(one.id, 50), seed=3)
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("one", AXES, ids=lambda one: one.id)
+def test_one_draw_is_judged_too(one):
+    """A law is not told from one draw, and that is said; nothing is called violated, or not refuted, by mistake."""
+    found = ledger.examine(one, 1, seed=0)
+    assert found.ok or found.verdict in ("undecided", "not refuted"), found
+
+
+def test_the_ids_of_the_axes():
+    assert {"6", "6-bits", "7-law", "8-45", "9-gd", "9-search", "10", "10-even"} <= {one.id for one in AXES}
+    assert {ledger.section(one) for one in AXES} == {6, 7, 8, 9, 10}
+
+
+def times(factor):
+    """A function's value, off by a factor."""
+    return lambda function: lambda *given, **named: np.asarray(function(*given, **named)) * factor
+
+
+def shifted(function):
+    """The first argument off by a twentieth: a distribution that is stretched."""
+    return lambda x, *given: function(1.05 * x, *given)
+
+
+def half_angle(function):
+    """sin θ for sin 2θ."""
+    return lambda kappa, angle, *given: function(kappa, angle / 2, *given)
+
+
+def wider(function):
+    return lambda block: (function(block)[0], 1.15 * function(block)[1])
+
+
+def one_late(function):
+    def late(*given, **named):
+        found = function(*given, **named)
+        return None if found is None else found + 1
+
+    return late
+
+
+def naive_logarithm(function):
+    def naive(a):
+        rest = 1 - a[0]
+        return np.log(np.abs(rest)), rest < 0
+
+    return naive
+
+
+def with_eps(function):
+    """Adam whose ε is felt: it sees the scale of a block."""
+
+    def felt(*given):
+        adam = function(*given)
+        return replace(adam, eps=0.01) if isinstance(adam, optimizers.Adam) else adam
+
+    return felt
+
+
+def halved(function):
+    """Eigenvalues half as large: an lr that they call stable is not."""
+    return lambda *given: tuple(values / 2 for values in function(*given))
+
+
+def no_adam(function):
+    return lambda rng, problem, e: optimizers.GD(lr=0.01)
+
+
+BROKEN = [
+    ("6", invariances, "haar_basis", times(1.0001)),
+    ("6-law", invariances, "_losses_of_both", lambda function: lambda draw, fixed: function(draw, fixed=True)),
+    ("6-fixed", invariances, "_losses_of_both", lambda function: lambda draw, fixed: function(draw, fixed=False)),
+    ("6-adam", invariances, "_some_adam", with_eps),
+    ("6-adam-rotation", invariances, "_some_adam", no_adam),
+    ("6-bits", invariances, "_with_lr", lambda function: lambda one, scale: function(one, scale * (1 + 2**-50))),
+    ("7", theory, "kappa_eff", times(1.001)),
+    ("7-law", diagonal, "diagonal_kappa_eff_cdf", shifted),
+    ("7-law", diagonal, "diagonal_kappa_eff_tail", times(0.999)),
+    ("7-median", diagonal, "diagonal_kappa_eff_median_formula", times(1.03)),
+    ("7-tail", diagonal, "diagonal_kappa_eff_tail", times(0.999)),
+    ("7-das", theory, "kappa_eff", lambda function: lambda problem, w0: 1.0),
+    ("8", plane, "best_scaling_kappa", half_angle),
+    ("8-kappa-eff", plane, "kappa_eff_2d", half_angle),
+    ("8-45", theory, "kappa_eff", times(0.999)),
+    ("8-45", theory, "kappa_eff", times(1.001)),
+    ("8-law", plane, "gradient_ratio_law", wider),
+    ("9-gd", modes, "_log_one_minus", naive_logarithm),
+    ("9-momentum", twofold, "root", lambda function: lambda a: (np.sqrt(a), 0.0)),
+    ("9-momentum", twofold, "exact_product", lambda function: lambda a, b: (a * b, np.zeros_like(b))),
+    ("9-tuned", modes, "_slope", times(1 + 1e-12)),
+    ("9-iterate", course, "_log_sum", lambda function: lambda logs: function(logs) + 3e-8),
+    ("9-monotone", course.Course, "_bisected", one_late),
+    ("9-frozen-loss", BlockQuadratic, "scaled_eigenvalues", halved),
+    ("9-convex", course.Course, "_bisected", one_late),
+    ("9-search", course.Course, "_searched", one_late),
+    ("9-search", course.Course, "_stays_above", lambda function: lambda *given: True),
+    ("10", zipf, "zipf_gd_loss", times(1.001)),
+    ("10-time", zipf, "zipf_gd_time", one_late),
+    ("10-time", zipf, "zipf_gd_time_formula", times(1.01)),
+    ("10-exponent", zipf, "zipf_gd_time_formula", times(1.05)),
+    ("10-alpha", zipf, "zipf_gd_time", one_late),
+    ("10-sign-loss", zipf, "zipf_sign_loss", times(1.001)),
+    ("10-sign", zipf, "zipf_sign_time_formula", times(1.05)),
+    ("10-sign", zipf, "zipf_sign_time_formula", times(0.95)),
+    ("10-even", zipf, "zipf_sign_time", lambda function: lambda dim, eps, parity: function(dim, eps, "odd")),
+]
+
+
+@pytest.mark.parametrize(("claim", "where", "name", "broken"), BROKEN, ids=[f"{b[0]} {b[2]}" for b in BROKEN])
+def test_what_is_broken_is_caught(claim, where, name, broken, monkeypatch):
+    monkeypatch.setattr(where, name, broken(getattr(where, name)))
+    found = ledger.examine(claims.LEDGER[claim], DRAWS.get(claim, 40), seed=0)
+    assert not found.ok, found
+    assert found.verdict in ("violated", "not attained", "not refuted", "undecided")
+
+
+@pytest.mark.parametrize(
+    ("claim", "where", "name", "changed"),
+    [
+        ("7-median", rotation, "MEDIAN_RATIOS", rotation.MEDIAN_RATIOS | {10_000: 0.965}),
+        ("9-ill", accuracy, "ILL", dict.fromkeys(accuracy.ILL, 1e-6)),
+        ("9-naive", accuracy, "NAIVE_STEPS", (1, 2, 3)),
+    ],
+)
+def test_another_figure_is_caught(claim, where, name, changed, monkeypatch):
+    monkeypatch.setattr(where, name, changed)
+    assert not ledger.examine(claims.LEDGER[claim], DRAWS.get(claim, 40), seed=0).ok
+
+
+def test_a_bracket_with_other_constants_is_caught(monkeypatch):
+    """μ a hundredth too large: the loss is above |g|²/(2μ) once the slowest mode is left alone."""
+    made = passage.some_problem
+
+    def off(*given, **named):
+        problem = made(*given, **named)
+        problem.__dict__["mu"] = 1.01 * problem.mu
+        return problem
+
+    monkeypatch.setattr(passage, "some_problem", off)
+    assert ledger.examine(claims.LEDGER["9-bracket"], 40, seed=0).verdict == "violated"
+
+
+@pytest.mark.parametrize("claim", ["7-das", "9-frozen-monotone", "10-even"])
+def test_a_false_claim_that_is_not_refuted_is_told(claim):
+    one = claims.LEDGER[claim]
+    blind = replace(
+        one, check=lambda turns: [Seen(max(seen.slack, 0.1), None, seen.value) for seen in one.check(turns)]
+    )
+    assert not ledger.examine(blind, 3, seed=0).ok
+
+
+def test_the_same_seed_sees_the_same():
+    for claim in ("6-adam", "7-median", "9-momentum", "10-sign-loss"):
+        first, again, other = (ledger.examine(claims.LEDGER[claim], 12, seed) for seed in (1, 1, 2))
+        assert (first.margin, first.evidence) == (again.margin, again.evidence)
+        assert (first.margin, first.evidence) != (other.margin, other.evidence)

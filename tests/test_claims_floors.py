@@ -1,0 +1,132 @@
+"""Section 5 of the ledger earns its verdicts; broken theory and other constants are caught by the same machinery."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quadsim.claims import attractors, ledger, vanishing
+from quadsim.claims import floors as floor_claims
+from quadsim.claims.ledger import LEDGER, Seen
+from quadsim.theory import floors, sdp
+
+SECTION = [one for key, one in LEDGER.items() if key.startswith("5")]
+DRAWS = {
+    "5g": 15, "5g-lower": 20, "5g-frustrated": 3, "5g-momentum": 4, "5g-momentum-small": 5, "5h-case3": 20,
+    "5h-max": 15, "5h-case4": 5, "5h-above": 20, "5h-converges": 120, "5h-haar": 2000, "5i-trap": 500, "5i-spurious": 5,
+}  # fmt: skip
+FALSE = [one.id for one in SECTION if one.status == "FALSE"]
+
+
+@pytest.mark.parametrize("one", SECTION, ids=lambda one: one.id)
+def test_the_verdict_is_the_ledger_s(one):
+    found = ledger.examine(one, DRAWS.get(one.id, 60), seed=3)
+    assert found.ok, found
+
+
+def test_every_line_of_the_section_is_there():
+    assert {one.id.partition("-")[0] for one in SECTION} == {f"5{letter}" for letter in "abcdefghij"}
+
+
+def scaled(function, factor, field=None):
+    """What the function returns, or one field of it, times a factor."""
+
+    def broken(*arguments, **options):
+        value = function(*arguments, **options)
+        if field is not None:
+            return replace(value, **{field: getattr(value, field) * factor})
+        return (value[0] * factor, *value[1:]) if isinstance(value, tuple) else value * factor
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("claim", "room", "name", "factor", "field", "verdict"),
+    [
+        ("5a-sign", floor_claims, "_sign_floor", 1.01, None, "not attained"),
+        ("5b", floors, "nonconvergence", 1.01, None, "violated"),
+        ("5b", floors, "nonconvergence", 0.5, None, "not attained"),
+        ("5c", floors, "cycle_loss", 1.01, None, "violated"),
+        ("5d", floors, "stability_limit", 1.02, None, "violated"),
+        ("5d", floors, "cycle_multipliers", 1.01, None, "violated"),
+        ("5d-momentum", floors, "stability_limit", 0.98, None, "violated"),
+        ("5e", floors, "floor_bounds", 1.01, "stable_cycle", "violated"),
+        ("5e", floors, "floor_bounds", 0.99, "stable_cycle", "not attained"),
+        ("5f", sdp, "sdp_value", 0.5, "multipliers", "violated"),
+        ("5f", sdp, "sdp_value", 1.1, "multipliers", "not attained"),
+        ("5g", floors, "floor", 0.9, None, "violated"),
+        ("5g", floors, "floor", 1.3, None, "violated"),
+        ("5g-lower", floors, "floor_bounds", 1.2, "lower", "violated"),
+        ("5g-frustrated", floors, "floor", 0.9, None, "violated"),
+        ("5g-momentum", floors, "floor", 0.8, None, "violated"),
+        ("5h-diagonal", sdp, "sdp_value", 0.99, "value", "violated"),
+        ("5h-max", sdp, "largest_sign_sum", 1.001, None, "violated"),
+        ("5i", floors, "contraction_depth", 0.9, None, "violated"),
+        ("5j", floors, "amplitude_1d", 1.01, None, "violated"),
+    ],
+)
+def test_a_broken_theory_is_caught(claim, room, name, factor, field, verdict, monkeypatch):
+    monkeypatch.setattr(room, name, scaled(getattr(room, name), factor, field))
+    found = ledger.examine(LEDGER[claim], {"5g": 15, "5g-momentum": 2}.get(claim, DRAWS.get(claim, 60)), seed=0)
+    assert not found.ok
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "value"),
+    [
+        ("5g", "LARGEST_Q", 0.05),
+        ("5g-frustrated", "MEASURED", {0.9: 3.78, 0.99: 3.8891, 0.999: 3.8989}),
+        ("5h-case3", "TRACE", 15310.0),
+        ("5h-case3", "SIGN_SUMS", (15300.0, 15312.0)),
+        ("5i-trap", "TRAP", {0.992: (0.0, 0.0), 0.993: (0.0, 0.0), 0.999: (0.9, 1.0)}),
+        ("5i-trap", "TRAP", {0.992: (0.0, 0.0), 0.993: (0.9, 1.0), 0.999: (0.9, 1.0)}),
+    ],
+)
+def test_another_constant_is_caught(claim, name, value, monkeypatch):
+    monkeypatch.setattr(vanishing if claim == "5i-trap" else attractors, name, value)
+    found = ledger.examine(LEDGER[claim], 50 if claim == "5g" else 200 if claim == "5i-trap" else DRAWS[claim], seed=0)
+    assert found.verdict == "violated", found
+
+
+def test_a_law_by_the_trace_or_the_best_cycle_is_caught(monkeypatch):
+    """The frustrated block tells SDP(H) from max sᵀHs, and from tr H, which is less."""
+    best = sdp.largest_sign_sum(attractors.FRUSTRATED)[0]
+    assert np.trace(attractors.FRUSTRATED) < best
+    monkeypatch.setattr(floors, "floor", lambda block, lr: lr**2 / 8 * best)
+    assert ledger.examine(LEDGER["5g-frustrated"], 3, seed=0).verdict == "violated"
+
+
+def test_stability_of_the_wrong_cycles_is_caught(monkeypatch):
+    """5h-converges with the test turned round: every block that ends on a cycle then contradicts it."""
+    monkeypatch.setattr(floors, "is_stable_cycle", lambda block, s, beta2: False)
+    assert ledger.examine(LEDGER["5h-converges"], 10, seed=0).verdict == "violated"
+
+
+@pytest.mark.parametrize("claim", FALSE)
+def test_a_false_claim_that_is_not_refuted_is_told(claim):
+    one = LEDGER[claim]
+    value = {"5h-case4": 1.0, "5i-spurious": 0.0}.get(claim)
+    blind = replace(one, check=lambda turns: [Seen(0.1, value=value) for _ in turns])
+    found = ledger.examine(blind, 5, seed=0)
+    assert (found.verdict, found.ok) == ("not refuted", False)
+
+
+@pytest.mark.parametrize("claim", ["5h-case3", "5h-converges", "5h-haar", "5i", "5i-trap"])
+def test_too_few_draws_confirm_nothing(claim):
+    found = ledger.examine(LEDGER[claim], 1, seed=0)
+    assert found.verdict == "undecided"
+    assert not found.ok
+
+
+@pytest.mark.parametrize("claim", ["5b", "5f", "5g-momentum-small", "5h-above"])
+def test_a_draw_does_not_depend_on_the_others(claim):
+    """Seven draws are the first seven of thirty, also where draws are computed side by side."""
+    seen = []
+    for draws in (7, 30):
+        one = LEDGER[claim]
+        kept = []
+        spy = replace(one, check=lambda turns, one=one, kept=kept: kept.extend(one.check(turns)) or kept[-len(turns) :])
+        ledger.examine(spy, draws, seed=2)
+        seen.append([item.slack for item in kept[:7]])
+    assert seen[0] == seen[1]
