@@ -65,6 +65,26 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -
     return number
 
 
+def steps(name: str, value: Any, *, at_most: int) -> np.ndarray:
+    """`value` as an array of int64, if it is a whole number of at least 0, or a list of some."""
+    import numpy as np
+
+    sentence = f"{name} must be whole numbers from 0 to {at_most}"
+    if isinstance(value, np.ndarray) and value.ndim <= 1 and value.dtype.kind in "iu":
+        value = np.atleast_1d(value)
+        looked_at = [value.min(), value.max()] if value.size else []  # which are as good as all of them
+    else:
+        value = [value] if isinstance(value, str | bytes) or not isinstance(value, Iterable) else list(value)
+        looked_at = value
+    for item in looked_at:
+        plain = item.item() if isinstance(item, np.generic) else item  # numpy's own whole numbers are welcome
+        if isinstance(plain, bool) or not isinstance(plain, int) or not 0 <= plain <= at_most:
+            raise InputError(f"{sentence}, got {shown(plain)}")
+    if len(value) == 0:
+        raise InputError(f"{sentence}, at least one, got none")
+    return np.array(value, dtype=np.int64)
+
+
 def flag(name: str, value: Any) -> bool:
     """`value`, if it is True or False."""
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's own is called bool too

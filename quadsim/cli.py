@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 141  # as a shell tells of a broken pipe: 1 would say that something failed
     except MemoryError:
         _complain("there is not enough memory for a problem of this size")
         return 1

@@ -16,7 +16,7 @@ from quadsim.checks import InputError, InputTypeError
 from quadsim.course import Course
 from quadsim.modes import Modes
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
-from quadsim.problem import BlockQuadratic
+from quadsim.problem import BlockQuadratic, diagonal_of
 from quadsim.trajectory import MOST_STEPS, Status, Trajectory, record_marks
 
 
@@ -30,27 +30,33 @@ def exact(
     max_steps: int | None = None,
     tol: float = 1e-6,
     record: str | int = "log",
+    progress: Callable[[int], None] | None = None,
 ) -> Trajectory:
     """The trajectory that `solve` would give, in closed form: for GD, BlockGD, HeavyBall, Nesterov and FrozenAdam.
 
     Parameters
     ----------
     steps : list of int, optional
-        The steps to report, up to 10¹². `last_step` is then the last of them, whether or not tol was reached before.
+        The steps to report, up to 10¹², in order and each once. `last_step` is then the last of them whose values
+        float64 can hold, whether or not tol was reached before.
     w0, seed, tol, record :
         As in `solve`.
     max_steps : int, optional
         The last step to take; as many as it takes by default, up to 10¹².
+    progress : callable, optional
+        Told how far the search for the first step below tol has come, if it has to search.
 
     Values below float64's range are 0 in `loss` and `grad_norm`, and stay in order in `log_loss` and `log_grad_norm`.
     A learning rate beyond stability ends `diverged` if tol is not reached first, also where the loss has not exploded
-    yet. Eigenvalues are the problem's own, free of the rounding of its dense blocks. Settings that are left to the
-    optimizer are its ideal ones, free of rounding too: heavy ball's end modes have double roots exactly (ledger 9).
+    yet. Eigenvalues are the problem's own, free of the rounding of its dense blocks. A setting that is given, or that
+    is filled in for GD, block GD and frozen Adam, is the float64 that it is. Heavy ball at its best setting, and the
+    best momentum for Nesterov's lr, are the ideal ones: their end modes have double roots exactly, which rounding
+    would part (ledger 9).
 
     >>> qs.exact(qs.case(3, kappa=1e8), qs.GD(), tol=1e-8).steps_to_tol
     >>> qs.exact(qs.case(3), qs.GD(), steps=[1, 10**6, 10**12]).log_loss
     """
-    asked = None if steps is None else _steps(steps)
+    asked = None if steps is None else np.unique(checks.steps("steps", steps, at_most=MOST_STEPS))
     if asked is not None and max_steps is not None:
         raise InputError("give steps or max_steps, not both: the last of the steps is the end")
     tol = checks.real("tol", tol, at_least=0)
@@ -58,6 +64,7 @@ def exact(
         max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MOST_STEPS)
     end = MOST_STEPS if max_steps is None else max_steps
     end = int(asked[-1]) if asked is not None else end
+    record_marks(record, 0)  # refuses what is no record, also where it is not used
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
     start = problem.start(seed) if w0 is None else checks.vector("w0", w0, problem.dim)
@@ -65,7 +72,7 @@ def exact(
     resolved, course = take_apart(problem, optimizer, error)
 
     last, exploded = course.finite_until(end, problem.lipschitz)
-    reached = course.first_below(tol, last)
+    reached = course.first_below(tol, last, progress)
     if reached is not None:
         status = Status.CONVERGED
     else:
@@ -80,8 +87,9 @@ def exact(
     with np.errstate(over="ignore"):
         loss, norm = np.exp(log_loss), np.exp(log_norm)
     finite = np.isfinite(loss) & np.isfinite(norm)
+    held = int(marks[finite][-1]) if finite.any() else 0  # the last step that float64 can hold
     if asked is not None and finite.any():
-        last = int(asked[finite][-1])
+        last = held
     return Trajectory(
         steps=marks[finite],
         loss=loss[finite],
@@ -91,7 +99,7 @@ def exact(
         status=status,
         steps_to_tol=reached,
         last_step=last,
-        w=problem.minimizer + course.error_at(last),
+        w=problem.minimizer + course.error_at(held),
         optimizer=resolved,
         problem=problem.name,
         seed=None if w0 is not None else seed,
@@ -124,31 +132,30 @@ def modes_of(problem: BlockQuadratic, optimizer: Optimizer, error: np.ndarray) -
     resolved: Any = optimizer.resolved(problem, error)
     if not isinstance(resolved, FrozenAdam):
         return _FORMS[type(optimizer)](problem, optimizer, resolved)
-    scaled = problem.scaled_eigenvalues(np.abs(problem.curvature(error)))
-    return _frozen_modes(resolved, np.concatenate(scaled))
+    return _frozen_modes(resolved, np.concatenate(problem.scaled_eigenvalues(np.abs(problem.curvature(error)))))
 
 
 def _plain(problem: BlockQuadratic, error: np.ndarray, course: Modes) -> Course:
     """A method whose modes are those of the Hessian itself."""
-    bases, parts = [], []
-    for block, values, part in zip(problem.blocks, problem.eigenvalues, problem.split(error), strict=True):
-        diagonal = _diagonal(block)
+    bases, coefficients = [], []
+    for block, part in zip(problem.blocks, problem.split(error), strict=True):
+        diagonal = diagonal_of(block)
         if diagonal is not None and (np.diff(diagonal) >= 0).all():
-            coefficients = part
             bases.append(part)
+            coefficients.append(part)
         else:
             vectors = np.linalg.eigh(block)[1]
-            coefficients = vectors.T @ part
-            bases.append(vectors * coefficients)
-        parts.append((0.5 * values * coefficients**2, values * np.abs(coefficients)))
-    weights, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Course(course, problem.sizes, tuple(bases), weights, lengths, None)
+            coefficients.append(vectors.T @ part)
+            bases.append(vectors * coefficients[-1])
+    values, c = np.concatenate(problem.eigenvalues), np.abs(np.concatenate(coefficients))
+    return Course(course, problem.sizes, tuple(bases), _log_product(0.5 * values, c, c), _log_product(values, c), None)
 
 
-def _diagonal(block: np.ndarray) -> np.ndarray | None:
-    """The diagonal of a diagonal block."""
-    diagonal = np.diagonal(block)
-    return diagonal if np.count_nonzero(block) == np.count_nonzero(diagonal) else None
+def _log_product(*factors: np.ndarray) -> np.ndarray:
+    """The logarithm of a product: right to its last digits, and right also where the product leaves float64's range."""
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        product = np.prod(factors, axis=0)
+        return np.where((product > 1e-290) & (product < 1e290), np.log(product), np.log(factors).sum(axis=0))
 
 
 def _gd(problem: BlockQuadratic, given: GD, used: GD) -> Modes:
@@ -184,41 +191,27 @@ def _frozen_modes(used: FrozenAdam, scaled: np.ndarray) -> Modes:
 def _frozen_adam(problem: BlockQuadratic, used: FrozenAdam, error: np.ndarray) -> Course:
     """Heavy ball on S = D^-½HD^-½, D = diag|g₀|, from z = D^-½g₀ (ledger 2a, 4d)."""
     gradient = problem.curvature(error)
-    size = np.abs(gradient) if gradient.any() else np.ones(problem.dim)  # at the minimizer no step is taken
     used.first_state(gradient)  # refuses a zero among others
-    bases, gradients, weights, curvature = [], [], [], []
-    for block, g, d in zip(problem.blocks, problem.split(gradient), problem.split(size), strict=True):
+    size = np.abs(gradient) if gradient.any() else np.ones(problem.dim)  # at the minimizer no step is taken
+    bases, directions, weights, lengths, curvature = [], [], [], [], []
+    scaled = problem.scaled_eigen(size)
+    for (s, vectors), e, d in zip(scaled, problem.split(error), problem.split(size), strict=True):
         root = np.sqrt(d)
-        diagonal = _diagonal(block)
-        if diagonal is not None:
-            s, vectors = diagonal / d, np.eye(d.size)
-        else:
-            s, vectors = np.linalg.eigh(block / np.outer(root, root))
-        z = vectors.T @ (g / root)
-        bases.append(vectors * (z / s) / root[:, None])
-        gradients.append(vectors * z * root[:, None])
-        weights.append(0.5 * z**2 / s)
+        c = vectors.T @ (root * e)  # D^½e = S⁻¹z in the basis of S
+        bases.append(vectors * c / root[:, None])
+        shape = vectors * root[:, None]
+        long = np.linalg.norm(shape, axis=0)
+        directions.append(np.sign(c) * shape / long)
+        weights.append(_log_product(0.5 * s, np.abs(c), np.abs(c)))
+        lengths.append(_log_product(long, s, np.abs(c)))
         curvature.append(s)
     course = _frozen_modes(used, np.concatenate(curvature))
-    lengths = np.concatenate([np.linalg.norm(matrix, axis=0) for matrix in gradients])
-    return Course(course, problem.sizes, tuple(bases), np.concatenate(weights), lengths, tuple(gradients))
+    return Course(
+        course, problem.sizes, tuple(bases), np.concatenate(weights), np.concatenate(lengths), tuple(directions)
+    )
 
 
 # FrozenAdam's modes are not the Hessian's own, so it takes another way.
 _FORMS: dict[type[Optimizer], Callable[..., Modes]] = {
     GD: _gd, BlockGD: _block_gd, HeavyBall: _heavy_ball, Nesterov: _nesterov, FrozenAdam: _frozen_modes,
 }  # fmt: skip
-
-
-def _steps(steps: Any) -> np.ndarray:
-    """The steps asked for, in order, each once."""
-    wanted = "steps must be whole numbers from 0 to 10^12"
-    array = np.atleast_1d(np.asarray(steps, dtype=object)).ravel()
-    if array.size == 0:
-        raise InputError(f"{wanted}, at least one, got {checks.shown(steps)}")
-    if isinstance(steps, np.ndarray) and steps.dtype.kind in "iu":
-        bad = [int(step) for step in (steps.min(), steps.max()) if not 0 <= step <= MOST_STEPS]
-        if bad:
-            raise InputError(f"{wanted}, got {bad[0]}")
-        return np.unique(steps).astype(np.int64)
-    return np.unique([checks.whole("a step", step, at_least=0, at_most=MOST_STEPS) for step in array]).astype(np.int64)

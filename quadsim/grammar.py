@@ -65,6 +65,8 @@ def real(key: str, text: str) -> float:
     """A number: `5000`, `1e-6`."""
     if not NUMBER.fullmatch(text):
         raise InputError(f"{key} must be a number such as 5000 or 1e-6, got {checks.shown(text)}")
+    if float(text) == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+        raise InputError(f"{key} must be a number that float64 can hold, got {checks.shown(text)}")
     return checks.real(key, float(text))
 
 

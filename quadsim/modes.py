@@ -23,6 +23,7 @@ from quadsim import twofold
 from quadsim.twofold import Pair, add, multiply, subtract
 
 ONE: Pair = (1.0, 0.0)
+MOST_PRODUCT = 1e150
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,12 @@ class Powers:
     def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.size(t), _alternate(self.negative[:, None], t)
 
-    def drift(self, t: int, width: int) -> np.ndarray:
-        return np.exp(self.size(np.array([float(t)]))[:, 0]) * np.abs(np.expm1(width * self.log_root))
+    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
+        return np.exp(self.size(np.array([float(t)]))[:, 0] - beside) * np.abs(np.expm1(width * self.log_root))
+
+    def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
+        root = np.where(self.negative, -1, 1) * np.exp(self.log_root)
+        return root, np.zeros_like(root)
 
 
 @dataclass(frozen=True)
@@ -64,31 +69,37 @@ class RealRoots:
     def bracket(self, t: np.ndarray) -> np.ndarray:
         """B_t."""
         kind, y1, y2, gap = (part[:, None] for part in (self.kind, self.y1, self.y2, self.gap))
-        with np.errstate(over="ignore"):
-            fallen = np.expm1((t + 1) * self.log_ratio[:, None])  # (smaller/larger)^(t+1) − 1
+        power = (t + 1) * self.log_ratio[:, None]
+        fallen, left = np.expm1(power), np.exp(power)  # (smaller/larger)^(t+1), less 1 and as it is
         even = _alternate(np.ones_like(kind, dtype=bool), t)
-        return np.select(
-            [kind > 0, kind < 0], [1 - y1 * fallen / gap, -y2 * fallen / gap - 1], (y1 + even * y2 * (1 + fallen)) / gap
-        )
+        both_negative = np.where(fallen < -0.5, (y1 - y2 * left) / gap, -y2 * fallen / gap - 1)
+        return np.select([kind > 0, kind < 0], [1 - y1 * fallen / gap, both_negative], (y1 + even * y2 * left) / gap)
 
     def size(self, t: np.ndarray) -> np.ndarray:
         return self.at(t)[0]
 
     def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        bracket = self.bracket(t)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            bracket = self.bracket(t)
             size = (t + 1) * self.log_larger[:, None] + np.log(np.abs(bracket))
-        return size, np.sign(bracket) * _alternate(self.kind[:, None] <= 0, t)
+        size[np.isneginf(self.log_larger)] = -np.inf  # both roots are zero
+        sign = np.sign(bracket) * _alternate(self.kind[:, None] <= 0, t)
+        size[:, t == 0], sign[:, t == 0] = 0.0, 1.0
+        return size, sign
 
-    def drift(self, t: int, width: int) -> np.ndarray:
+    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
         here, there = self.bracket(np.array([float(t), float(t + width)])).T
         change = np.exp(width * self.log_larger)  # Z^width
-        with np.errstate(over="ignore"):
-            most = np.maximum(here, there) * np.maximum(change, 1) - here
-            least = here - np.minimum(here, there) * np.minimum(change, 1)
-            crossing = (np.abs(here) + np.abs(there)) * np.maximum(change, 1)
-            moved = np.where(np.minimum(here, there) < 0, crossing, np.maximum(most, least))
-            return np.exp((t + 1) * self.log_larger) * moved
+        most = np.maximum(here, there) * np.maximum(change, 1) - here
+        least = here - np.minimum(here, there) * np.minimum(change, 1)
+        crossing = (np.abs(here) + np.abs(there)) * np.maximum(change, 1)
+        moved = np.where(np.minimum(here, there) < 0, crossing, np.maximum(most, least))
+        return np.exp((t + 1) * self.log_larger - beside) * moved
+
+    def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
+        larger = np.where(self.kind > 0, 1, -1) * np.exp(self.log_larger)
+        smaller = np.where(self.kind < 0, -1, 1) * np.exp(self.log_larger + self.log_ratio)
+        return larger + smaller, larger * smaller
 
 
 @dataclass(frozen=True)
@@ -114,12 +125,16 @@ class TurningRoots:
             size = t * self.log_modulus[:, None] + np.log(np.abs(bracket))
         return size, np.sign(bracket) * _alternate(self.negative[:, None], t)
 
-    def drift(self, t: int, width: int) -> np.ndarray:
+    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
         speed = np.hypot(self.angle, self.slope)  # most that the bracket changes in a step
         with np.errstate(divide="ignore"):
             height = np.minimum(np.hypot(1, self.slope / self.angle), 1 + np.abs(self.slope) * (t + width))
         shrunk = -np.expm1(width * self.log_modulus)
-        return np.exp(t * self.log_modulus) * (np.minimum(2 * height, width * speed) + shrunk * height)
+        return np.exp(t * self.log_modulus - beside) * (np.minimum(2 * height, width * speed) + shrunk * height)
+
+    def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
+        modulus = np.exp(self.log_modulus)
+        return np.where(self.negative, -2, 2) * modulus * np.cos(self.angle), modulus**2
 
 
 @dataclass(frozen=True)
@@ -151,12 +166,19 @@ class Modes:
             size[place], sign[place] = kind.at(t)
         return size, sign
 
-    def drift(self, t: int, width: int) -> np.ndarray:
-        """Upper bound on |p_s − p_t| over all s = t + 2, t + 4, … up to t + width, in each mode."""
-        bound = np.empty(self.count)
+    def drift(self, t: int, width: int, beside: Any = 0.0) -> np.ndarray:
+        """Upper bound on |p_s − p_t| over all s = t + 2, t + 4, … up to t + width, in each mode, over exp(beside)."""
+        bound, beside = np.empty(self.count), np.broadcast_to(beside, (self.count,))
         for kind, place in zip(self.kinds, self.places, strict=True):
-            bound[place] = kind.drift(t, width)
+            bound[place] = kind.drift(t, width, beside[place])
         return bound
+
+    def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sum and product of the roots: p₊ = sum·p − product·p₋, in each mode."""
+        total, product = np.empty(self.count), np.empty(self.count)
+        for kind, place in zip(self.kinds, self.places, strict=True):
+            total[place], product[place] = kind.recurrence()
+        return total, product
 
     def log_rates(self) -> np.ndarray:
         """lim log|p_t|/t of each mode: the logarithm of its larger root's size."""
@@ -170,7 +192,13 @@ class Modes:
 
 def descent(lr: Any, curvature: np.ndarray) -> Modes:
     """Gradient descent; the learning rate is one for all modes, or one for each."""
-    log_root, negative = _log_one_minus(twofold.exact_product(np.broadcast_to(lr, curvature.shape), curvature))
+    rates = np.broadcast_to(np.asarray(lr, dtype=float), curvature.shape)
+    tame = np.log(np.abs(rates)) + np.log(curvature) < 300  # beyond, the 1 of 1 − lr·λ is far below the last digit
+    log_root, negative = _log_one_minus(
+        twofold.exact_product(np.where(tame, rates, 0.0), np.where(tame, curvature, 0.0))
+    )
+    log_root = np.where(tame, log_root, np.log(np.abs(rates)) + np.log(curvature))
+    negative = np.where(tame, negative, rates > 0)
     return Modes((Powers(log_root, negative),), (np.arange(curvature.size),))
 
 
@@ -178,7 +206,7 @@ def heavy_ball(lr: float, momentum: float, curvature: np.ndarray) -> Modes:
     """w₊ = w − lr·g + momentum·(w − w₋), for these float64 taken as they are."""
     if momentum == 0:
         return descent(lr, curvature)
-    a = twofold.exact_product(np.full(curvature.shape, lr), curvature)
+    a = _product(lr, curvature)
     root = twofold.root(momentum)
     middle = add(ONE, (momentum, 0.0))  # 1 + β
     below = subtract(a, subtract(middle, multiply((2.0, 0.0), root)))  # αλ − (1 − √β)²
@@ -186,7 +214,8 @@ def heavy_ball(lr: float, momentum: float, curvature: np.ndarray) -> Modes:
     rest = subtract(ONE, (momentum, 0.0))  # 1 − β
     return _paired(
         a=a[0], total=add(rest, a)[0], lean=subtract(rest, a)[0], below=below[0], above=above[0],
-        stable=subtract(multiply((2.0, 0.0), middle), a)[0], log_modulus=0.5 * _log(momentum),
+        stable=subtract(multiply((2.0, 0.0), middle), a)[0], trace=subtract(middle, a)[0],
+        log_modulus=0.5 * _log(momentum),
     )  # fmt: skip
 
 
@@ -205,6 +234,7 @@ def tuned_heavy_ball(mu: float, lipschitz: float, curvature: np.ndarray) -> Mode
     return _paired(
         a=lr * curvature, total=lr * (mean + curvature), lean=lr * (mean - curvature), below=lr * (curvature - mu),
         above=lr * (lipschitz - curvature), stable=lr * (mu + (lipschitz - curvature)),
+        trace=lr * ((lipschitz + mu) / 2 - curvature),
         log_modulus=_log((lipschitz - mu) / size**2, 2 * np.sqrt(mu) / size),
     )  # fmt: skip
 
@@ -217,7 +247,7 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
     """
     if momentum == 0:
         return descent(lr, curvature)
-    a = twofold.exact_product(np.full(curvature.shape, lr), curvature)
+    a = _product(lr, curvature)
     q = subtract(ONE, a)
     if momentum is None:
         damping = np.sqrt(lr * mu)
@@ -246,13 +276,25 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
         gap = np.sqrt((q[0] * apart)[real])
         both = log_momentum + log_q[real]  # log of the product of the roots' sizes
         kinds.append(
-            (_real_roots(a[0][real], total[real], gap, stable[real], np.where(q[0][real] > 0, 1, 0), both), real)
+            (
+                _real_roots(
+                    a[0][real],
+                    total[real],
+                    gap,
+                    stable[real],
+                    (1 + b[0]) * q[0][real],
+                    np.where(q[0][real] > 0, 1, 0),
+                    both,
+                ),
+                real,
+            )
         )
     return _sorted(kinds)
 
 
 def _paired(
     *, a: np.ndarray, total: np.ndarray, lean: np.ndarray, below: np.ndarray, above: np.ndarray, stable: np.ndarray,
+    trace: np.ndarray,
     log_modulus: float,
 ) -> Modes:  # fmt: skip
     """Heavy ball's modes from a = αλ, y₁ + y₂, 1 − β − a, its gaps to the two double roots, and 2(1 + β) − a."""
@@ -270,7 +312,12 @@ def _paired(
         gap = np.sqrt(np.abs(below[real])) * np.sqrt(np.abs(above[real]))
         kind = np.where(below[real] < 0, 1, -1)
         kinds.append(
-            (_real_roots(a[real], total[real], gap, stable[real], kind, np.full(gap.shape, 2 * log_modulus)), real)
+            (
+                _real_roots(
+                    a[real], total[real], gap, stable[real], trace[real], kind, np.full(gap.shape, 2 * log_modulus)
+                ),
+                real,
+            )
         )
     return _sorted(kinds)
 
@@ -282,16 +329,22 @@ def _slope(lean: np.ndarray, width: np.ndarray, angle: np.ndarray, log_modulus: 
 
 
 def _real_roots(
-    a: np.ndarray, total: np.ndarray, gap: np.ndarray, stable: np.ndarray, kind: np.ndarray, log_both: np.ndarray
+    a: np.ndarray,
+    total: np.ndarray,
+    gap: np.ndarray,
+    stable: np.ndarray,
+    trace: np.ndarray,
+    kind: np.ndarray,
+    log_both: np.ndarray,
 ) -> RealRoots:
-    """Real roots from y₁y₂ = a, y₁ + y₂, y₂ − y₁, (2 − y₁)(2 − y₂), and the product of their sizes."""
+    """Real roots from y₁y₂ = a, y₁ + y₂, y₂ − y₁, (2 − y₁)(2 − y₂), z₁ + z₂, and the log of |z₁z₂|."""
     y2 = (total + gap) / 2
     y1 = a / y2
-    # the larger root's size: 1 − y₁ of two positive roots; otherwise y₂ − 1, from 2 − y₂ where it is near 1
-    slack = stable / (2 - y1)
+    larger = (np.abs(trace) + gap) / 2
+    # near ±1 its distance from there is known better: y₁ of two positive roots, otherwise 2 − y₂
+    rest = np.where(kind > 0, y1, stable / (2 - y1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = np.where(np.abs(slack) < 0.5, np.log1p(-np.minimum(slack, 0.5)), np.log(np.abs(y2 - 1)))
-        log_larger = np.where(kind > 0, np.log1p(-y1), beyond)
+        log_larger = np.where(np.abs(rest) < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(larger))
         part = gap * np.exp(-log_larger)  # 1 − smaller/larger
         close = (kind != 0) & (part < 0.5)
         log_ratio = np.where(close, np.log1p(-np.minimum(part, 0.5)), log_both - 2 * log_larger)
@@ -301,6 +354,13 @@ def _real_roots(
 def _sorted(kinds: list[tuple[Any, np.ndarray]]) -> Modes:
     there = [(kind, np.flatnonzero(mask)) for kind, mask in kinds if mask.any()]
     return Modes(tuple(kind for kind, _ in there), tuple(place for _, place in there))
+
+
+def _product(lr: float, curvature: np.ndarray) -> Pair:
+    """αλ; what is beyond 10¹⁵⁰ has left float64 after the first step, and is cut there."""
+    wild = np.log(lr) + np.log(curvature) > np.log(MOST_PRODUCT)
+    high, low = twofold.exact_product(np.where(wild, 0.0, lr), np.where(wild, 0.0, curvature))
+    return np.where(wild, MOST_PRODUCT, high), low
 
 
 def _log_one_minus(a: Pair) -> tuple[np.ndarray, np.ndarray]:

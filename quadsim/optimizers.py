@@ -182,7 +182,8 @@ class Nesterov(Momentum):
     """Nesterov's method with constant momentum, w₊ = y − lr·g(y), y = w + momentum·(w − w₋), from w₋ = w.
 
     By default the best of all settings on quadratics, lr = 4/(3L + μ) (ledger 4c-best); with an lr given, the best
-    momentum for it, (1 − √(lr·μ))/(1 + √(lr·μ)): so ``Nesterov(lr=1/L)`` is the textbook's (4c).
+    momentum for it, (1 − √(lr·μ))/(1 + √(lr·μ)): so ``Nesterov(lr=1/L)`` is the textbook's (4c). With only a momentum
+    given the lr is the same 4/(3L + μ), which is not the best for it.
     """
 
     name = "nesterov"

@@ -108,7 +108,7 @@ def solve_lanes(
     """
     max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MOST_STEPS)
     tol = checks.real("tol", tol, at_least=0)
-    threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
+    threads = cores() if threads is None else checks.whole("threads", threads, at_least=1)
     marks = np.append(record_marks(record, max_steps), np.iinfo(np.int64).max)  # the kernel reads one mark ahead
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
@@ -152,9 +152,11 @@ def solve_draws(
     listed = [checks.whole("seed", seed, at_least=0) for seed in _listed("seeds", seeds)]
     if not listed:
         raise InputError("seeds must name at least one draw")
-    threads = _cores() if threads is None else checks.whole("threads", threads, at_least=1)
+    threads = cores() if threads is None else checks.whole("threads", threads, at_least=1)
 
     optimizers = _checked(optimizers)
+    if not optimizers:
+        raise InputError("optimizers must name at least one")
     engines = [engine_for(optimizer, engine) for optimizer in optimizers]
     by_closed_form, by_loop = ([o for o, e in zip(optimizers, engines, strict=True) if e == name] for name in ENGINES)
 
@@ -169,7 +171,7 @@ def solve_draws(
         how: dict[str, Any] = {"tol": tol, "record": record}
         for optimizer in by_closed_form:
             heard()
-            known.append(closed.exact(problem, optimizer, seed=seed, max_steps=max_steps, **how))
+            known.append(closed.exact(problem, optimizer, seed=seed, max_steps=max_steps, progress=heard, **how))
         steps = USUAL_STEPS if max_steps is None else max_steps
         looped: Any = []
         if by_loop:
@@ -244,5 +246,6 @@ def _listed(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

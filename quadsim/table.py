@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from quadsim.checks import InputError
-from quadsim.trajectory import Trajectory
+from quadsim.trajectory import Status, Trajectory
 
 
 def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
@@ -83,6 +83,7 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
             known = np.isfinite(mine) | np.isfinite(reference)
             row: dict[str, Any] = {"problem": problem, "optimizer": optimizer, "draws": late.size}
             row["reached"] = int(np.isfinite(late).sum())
+            row["diverged"] = int((of_one["status"] == Status.DIVERGED).sum())
             row["max_steps"], row["engine"] = int(of_one["max_steps"].max()), of_one["engine"].iloc[0]
             for name, share in (("lower", 0.25), ("median", 0.5), ("upper", 0.75)):
                 value = np.quantile(late, share, method="nearest")

@@ -293,6 +293,7 @@ BAD = [
     ("case=3 engine=exact steps=1.5", "steps must be a whole number, got '1.5'"),
     ("case=3 engine=exact steps=1e13", "steps must be a whole number from 1 to 1000000000000, got 10000000000000"),
     ("case=3 optimizers=heavy-ball heavy-ball.momentum=1", "heavy-ball.momentum must be a finite number at least 0"),
+    ("case=3 tol=1e-400", "tol must be a number that float64 can hold, got '1e-400'"),
     ("verify claim=2z", "unknown claim '2z': did you mean 2"),
     ("verify claim=2b,", "claim has an empty item"),
     ("verify claim=2b draws=0", "draws must be a whole number from 1 to 10000000, got 0"),

@@ -72,7 +72,8 @@ def brute_force(problem, optimizer, w0, tol, end):
     _, course = closed.take_apart(problem, optimizer, w0 - problem.minimizer)
     end, _ = course.finite_until(end, problem.lipschitz)
     norms = course.logs(np.arange(end + 1))[1]
-    below = np.flatnonzero(norms <= norms[0] + np.log(tol))
+    target = norms[0] + np.log(tol)
+    below = np.flatnonzero(norms <= target + 4 * EPS * (1 + abs(target) + abs(norms[0])))  # a tie is a tie
     return int(below[0]) if below.size else None
 
 
@@ -84,7 +85,7 @@ def brute_force(problem, optimizer, w0, tol, end):
     lr=st.one_of(st.none(), st.floats(0.01, 1.2)),
     momentum=st.one_of(st.none(), st.floats(0, 0.9999)),
     kind=st.sampled_from(["gd", "heavy-ball", "nesterov", "frozen-adam"]),
-    log_tol=st.floats(-9, -0.1),
+    log_tol=st.one_of(st.floats(-9, -0.1), st.floats(-250, -9)),
 )
 def test_the_first_step_below_tol_is_brute_force_s(spectra, seed, rotation, lr, momentum, kind, log_tol):
     """Also where the gradient norm rises and falls, and where the lr is unstable."""
@@ -227,6 +228,109 @@ def test_a_large_diagonal_problem_is_no_matter():
     assert run.steps_to_tol > 1000
 
 
+def diagonal(*values):
+    return qs.BlockQuadratic.from_spectra([list(values)], rotation=0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "optimizer", "tol"),
+    [
+        (qs.case(3), qs.Nesterov(), 1e-100),
+        (qs.case(3), qs.HeavyBall(), 1e-100),
+        (qs.case(3), qs.FrozenAdam(beta1=0.5), 1e-100),
+        (diagonal(1, 4, 7), qs.FrozenAdam(), 1e-100),
+        (diagonal(23.52868793525458, 433.1707761016518), qs.HeavyBall(lr=0.002308558321961523, momentum=1e-40), 1e-6),
+        (diagonal(3, 10), qs.HeavyBall(lr=0.1, momentum=1e-300), 1e-6),
+        (diagonal(0.114, 0.114), qs.FrozenAdam(lr=0.1, beta1=1e-300), 1e-6),
+        (diagonal(1.0), qs.GD(lr=0.5), 2.0**-33),  # a tie
+        (diagonal(3.0), qs.Nesterov(lr=1e-3, momentum=1e-100), 1e-6),
+    ],
+)
+def test_small_tolerances_and_small_momenta_against_the_solver(problem, optimizer, tol):
+    w0 = np.linspace(1, 2, problem.dim)
+    assert qs.exact(problem, optimizer, w0=w0, tol=tol).steps_to_tol == (
+        qs.solve(problem, optimizer, w0=w0, tol=tol, max_steps=10**6).steps_to_tol
+    )
+
+
+def test_a_learning_rate_far_beyond_stability_has_diverged_at_once():
+    for problem, optimizer in (
+        (diagonal(1, 1e30), qs.HeavyBall(lr=1.0, momentum=0.9)),
+        (diagonal(1, 2), qs.FrozenAdam(lr=1e20, beta1=0.9)),
+        (diagonal(1, 1e60), qs.GD(lr=1e300)),
+        (diagonal(1, 2), qs.HeavyBall(lr=1e300)),
+        (diagonal(1, 2), qs.Nesterov(lr=1e160, momentum=0.5)),
+        (diagonal(1, 2), qs.BlockGD(lr=1e305)),
+    ):
+        run = qs.exact(problem, optimizer, w0=[1.0, 1.0])
+        assert run.status == "diverged", optimizer
+        assert_allclose(run.loss[0], 0.5 * sum(problem.eigenvalues[0]), rtol=1e-12)
+        assert np.isfinite(run.w).all()
+
+
+def test_the_best_lr_is_stable_at_every_condition_number():
+    """2/(μ + L) rounds to lr·L a little above 2 where κ is beyond 1/eps: that is not divergence."""
+    for kappa in 10.0 ** np.arange(14, 60, 1.5):
+        problem = diagonal(1.0, 0.7 * kappa, kappa)
+        for optimizer in (qs.GD(), qs.BlockGD(), qs.HeavyBall(), qs.HeavyBall(momentum=0.9), qs.FrozenAdam()):
+            run = qs.exact(problem, optimizer, w0=[1.0, 1.0, 1.0], max_steps=10**6)
+            assert run.status != "diverged", (kappa, optimizer)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100])
+def test_tiny_and_huge_starts_are_scaled_runs(size):
+    """A linear method's loss scales with the square of the start; frozen Adam's lr scales with the start."""
+    problem, w0 = qs.case(4, seed=2), qs.case(4, seed=2).start(1)
+    for optimizer in (qs.GD(), qs.HeavyBall(), qs.Nesterov(), qs.FrozenAdam(), qs.FrozenAdam(beta1=0.5)):
+        usual = qs.exact(problem, optimizer, w0=w0, steps=[0, 10, 1000])
+        scaled = qs.exact(problem, optimizer, w0=size * w0, steps=[0, 10, 1000])
+        assert_allclose(scaled.log_loss - usual.log_loss, 2 * np.log(size), rtol=1e-9)
+        assert_allclose(scaled.log_grad_norm - usual.log_grad_norm, np.log(size), rtol=1e-9)
+        assert scaled.steps_to_tol == usual.steps_to_tol
+
+
+def test_an_unstable_mode_that_starts_far_below_the_others_is_seen():
+    problem = diagonal(1, 4)
+    for call in (qs.exact, qs.solve):
+        assert call(problem, qs.GD(lr=0.6), w0=[1.0, 1e-170], tol=1e-300, max_steps=10**5).status == "diverged"
+
+
+@pytest.mark.parametrize("small", [1e-4, 1e-8, 1e-12, 1e-16])
+def test_frozen_adam_with_a_tiny_first_gradient_in_one_coordinate(small):
+    """S spans as many orders of magnitude as the first gradient; its small eigenvalues are right all the same."""
+    h = np.array([[2, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 1]])
+    problem = qs.BlockQuadratic.from_blocks([h])
+    w0 = np.linalg.solve(h, [1, -2, small])
+    g = problem.grad(w0)  # as float64 has it
+    with mp.workdps(60):
+        hessian, e = mp.matrix(h.tolist()), mp.matrix([mp.mpf(x) for x in w0])
+        size = [abs(mp.mpf(x)) for x in g]
+        lr, path = mp.mpf(0.9 * small), [e]
+        for _ in range(20):
+            step = hessian * path[-1]
+            path.append(path[-1] - mp.matrix([lr * step[i] / size[i] for i in range(3)]))
+        losses = [(p.T * hessian * p)[0] / 2 for p in path]
+    run = qs.exact(problem, qs.FrozenAdam(lr=0.9 * small), w0=w0, steps=range(21), tol=0)
+    assert_allclose(run.loss, [float(loss) for loss in losses], rtol=1e-13)
+
+
+def test_a_search_that_would_take_too_long_is_refused_and_can_be_interrupted(check_refused, monkeypatch):
+    """Momentum so close to 1 that the norm swings a hundred million times: bounded, and it tells how far it is."""
+    optimizer = qs.HeavyBall(momentum=1 - 1e-9)
+    monkeypatch.setattr("quadsim.course.MOST_SCANNED", 10**6)
+    check_refused(
+        lambda: qs.exact(qs.case(3), optimizer), "the gradient norm swings, and is not below tol in the first"
+    )
+    assert qs.exact(qs.case(3), optimizer, steps=[10**12], tol=0).steps[-1] == 10**12
+
+    def stop(step):
+        if step > 10_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        qs.exact(qs.case(3), optimizer, progress=stop)
+
+
 def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
     @dataclass(frozen=True)
     class Slower(qs.GD):
@@ -241,15 +345,22 @@ def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
     ("call", "sentence"),
     [
         (lambda p: qs.exact(p, qs.Adam()), "adam has no closed form: iterate it, or take one of gd, block-gd"),
-        (lambda p: qs.exact(p, qs.GD(), steps=[-1]), "a step must be a whole number from 0 to 1000000000000, got -1"),
-        (lambda p: qs.exact(p, qs.GD(), steps=[1.5]), "a step must be a whole number from 0 to 1000000000000, got 1.5"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[-1]), "steps must be whole numbers from 0 to 1000000000000, got -1"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[1.5]), "steps must be whole numbers from 0 to 1000000000000, got 1.5"),
         (lambda p: qs.exact(p, qs.GD(), steps=[10**12 + 1]), "got 1000000000001"),
         (lambda p: qs.exact(p, qs.GD(), steps=[10**30]), "got 10000000000000000000000"),
         (lambda p: qs.exact(p, qs.GD(), steps=np.array([3, -2])), "got -2"),
         (lambda p: qs.exact(p, qs.GD(), steps=np.array([0.5, 2])), "got 0.5"),
-        (lambda p: qs.exact(p, qs.GD(), steps="12"), "a step must be a whole number"),
+        (lambda p: qs.exact(p, qs.GD(), steps="12"), "steps must be whole numbers from 0 to 1000000000000, got '12'"),
+        (lambda p: qs.exact(p, qs.GD(), steps=np.ones((2, 2), dtype=int)), "steps must be whole numbers"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[[1, 2], [3, 4]]), "steps must be whole numbers"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[1], record="lin"), "record must be 'log' or a whole number"),
+        (lambda p: theory.bound(p, qs.GD(), [-1]), "steps must be whole numbers from 0 to 1000000000000, got -1"),
+        (lambda p: theory.bound(p, qs.GD(), "a"), "steps must be whole numbers from 0 to 1000000000000, got 'a'"),
+        (lambda p: theory.rate(None, qs.GD()), "problem must be a BlockQuadratic, got None"),
+        (lambda p: qs.solve_draws(lambda seed: p, [], [0]), "optimizers must name at least one"),
         (lambda p: qs.exact(p, qs.GD(), steps=[True]), "got True"),
-        (lambda p: qs.exact(p, qs.GD(), steps=[]), "at least one, got []"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[]), "at least one, got none"),
         (lambda p: qs.exact(p, qs.GD(), steps=[1], max_steps=3), "give steps or max_steps, not both"),
         (lambda p: qs.exact(p, qs.GD(), max_steps=-3), "max_steps must be a whole number"),
         (lambda p: qs.exact(p, qs.GD(), max_steps=10**13), "max_steps must be a whole number from 0 to 1000000000000"),

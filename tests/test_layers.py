@@ -58,7 +58,7 @@ def test_a_module_imports_from_its_left_only(module):
 
 
 def test_theory_knows_problems_and_optimizers_only():
-    assert imports("theory") <= {"checks", "problem", "optimizers", "modes", "closed"}
+    assert imports("theory") <= {"checks", "problem", "optimizers", "trajectory", "modes", "closed"}
     assert imports("plots") == set()
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -212,44 +216,103 @@ def verify(
     *,
     draws: int | None = None,
     seed: int = 0,
+    workers: int = 1,
     progress: Callable[[Claim, float], None] | None = None,
 ) -> list[Finding]:
     """Check claims, all of the ledger by default, each with its usual number of draws or with `draws`.
 
-    `progress` is told the claim and the share of its draws done. The same seed sees the same draws, whatever else is
-    checked.
+    The same seed sees the same draws, whatever else is checked and by how many processes (``workers``). `progress` is
+    told the claim and the share of its draws done.
     """
     if draws is not None:
         draws = checks.whole("draws", draws, at_least=1, at_most=MOST_DRAWS)
     checks.whole("seed", seed, at_least=0)
-    return [examine(one, draws or one.draws, seed, progress) for one in (chosen() if claims is None else claims)]
+    workers = checks.whole("workers", workers, at_least=1)
+    jobs = [(one, draws or one.draws) for one in (chosen() if claims is None else claims)]
+    if workers == 1:
+        return [examine(one, count, seed, progress) for one, count in jobs]
+    return _shared(jobs, seed, workers, progress)
+
+
+def _shared(
+    jobs: list[tuple[Claim, int]], seed: int, workers: int, progress: Callable[[Claim, float], None] | None
+) -> list[Finding]:
+    """The verdicts, the draws shared out to processes."""
+    pieces = [(one, count, piece) for one, count in jobs for piece in _pieces(count, workers)]
+    seen: dict[str, list[Seen]] = {one.id: [] for one, _ in jobs}
+    seconds = dict.fromkeys(seen, 0.0)
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
+    with ProcessPoolExecutor(workers, spawn, _leave_interrupts_to_the_parent) as pool:
+        try:
+            looks = [pool.submit(_look, one.id, *piece, seed) for one, _, piece in pieces]
+            for (one, count, _), look in zip(pieces, looks, strict=True):
+                part, took = look.result()
+                seen[one.id] += part
+                seconds[one.id] += took
+                if progress is not None:
+                    progress(one, len(seen[one.id]) / count)
+        except BaseException as error:  # Ctrl-C above all: leaving the pool waits for its processes
+            for child in multiprocessing.active_children():
+                child.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise OSError("a process that checked claims was ended, perhaps for want of memory") from None
+            raise
+    return [_judged(one, seen[one.id], seconds[one.id]) for one, _ in jobs]
+
+
+def _pieces(count: int, workers: int) -> list[tuple[int, int]]:
+    """The draws from 0 to `count`, cut for the workers at whole batches."""
+    size = min(max(-(-count // (4 * workers * BATCH)), 1), 40) * BATCH
+    return [(low, min(low + size, count)) for low in range(0, count, size)]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which ends its workers
+
+
+def _look(id: str, low: int, high: int, seed: int) -> tuple[list[Seen], float]:
+    """A worker's piece: what the claim's check saw in these draws, and how long it took."""
+    began = time.perf_counter()
+    return look(LEDGER[id], low, high, seed), time.perf_counter() - began
 
 
 def examine(one: Claim, draws: int, seed: int, progress: Callable[[Claim, float], None] | None = None) -> Finding:
-    """One claim's verdict."""
+    """One claim's verdict, in this process."""
     began = time.perf_counter()
     seen: list[Seen] = []
     for low in range(0, draws, BATCH):
+        seen += look(one, low, min(low + BATCH, draws), seed)
+        if progress is not None:
+            progress(one, len(seen) / draws)
+    return _judged(one, seen, time.perf_counter() - began)
+
+
+def look(one: Claim, low: int, high: int, seed: int) -> list[Seen]:
+    """What the check sees in the draws from `low` to `high`."""
+    seen: list[Seen] = []
+    for first in range(low, high, BATCH):
         turns = [
             Draw(number, stream(seed, "claim", one.id, number), number % ATTACK_EVERY == ATTACK_EVERY - 1)
-            for number in range(low, min(low + BATCH, draws))
+            for number in range(first, min(first + BATCH, high))
         ]
         with np.errstate(all="ignore"):  # what is not finite is a violation, and counted
             seen += one.check(turns)
-        if progress is not None:
-            progress(one, len(seen) / draws)
-    if len(seen) != draws:
-        raise InputError(f"the check of claim {one.id} saw {len(seen)} draws of {draws}")
+    if len(seen) != high - low:
+        raise InputError(f"the check of claim {one.id} saw {len(seen)} draws of {high - low}")
+    return seen
+
+
+def _judged(one: Claim, seen: list[Seen], seconds: float) -> Finding:
     judged = one.judge(one, seen)
     return Finding(
         claim=one.id,
         status=one.status,
         verdict=judged.verdict,
         ok=judged.verdict == one.expected,
-        draws=draws,
+        draws=len(seen),
         margin=judged.margin,
         closeness=judged.closeness,
         evidence=judged.evidence,
         sentence=one.sentence,
-        seconds=time.perf_counter() - began,
+        seconds=seconds,
     )

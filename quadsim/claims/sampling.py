@@ -25,7 +25,7 @@ def some_problem(
     rotation: float | None = None,
     least_kappa: float = 1.0,
 ) -> BlockQuadratic:
-    """A problem of some kind: a published case at some κ, or own blocks, in any rotation, with any scale and minimizer."""
+    """A problem of some kind: a published case at some κ, or own blocks; any rotation, scale and minimizer."""
     problem = _some_problem(rng, most_kappa, blocks, size, rotation)
     while problem.kappa < least_kappa:
         problem = _some_problem(rng, most_kappa, blocks, size, rotation)

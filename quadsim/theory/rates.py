@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from quadsim import checks, closed
-from quadsim.checks import InputError, shown
+from quadsim.checks import InputError, InputTypeError, shown
 from quadsim.modes import Modes
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.theory.constants import first_gradient, gradient_ends, r, start_error
+from quadsim.trajectory import MOST_STEPS
 
 MEASURES = {"distance": 0, "loss": 1, "gradient": 2}  # the power p of eᵀHᵖe
 
@@ -25,7 +26,8 @@ def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> float
     `bound` says by how much: ((√κ−1)/(√κ+1))² for HeavyBall at its best (4a, 4b), (1−1/√κ)² for Nesterov at lr = 1/L
     (4c).
     """
-    return float(np.exp(2 * _modes(problem, optimizer, w0).log_rates().max()))
+    with np.errstate(over="ignore"):
+        return float(np.exp(2 * _modes(problem, optimizer, w0).log_rates().max()))
 
 
 def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = None) -> np.ndarray:
@@ -34,12 +36,14 @@ def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = N
     The largest p_t² over the problem's own eigenvalues (those of D^-½HD^-½, given w0, for FrozenAdam), transients
     included.
     """
-    sizes = _modes(problem, optimizer, w0).sizes(np.atleast_1d(steps))
+    sizes = _modes(problem, optimizer, w0).sizes(checks.steps("steps", steps, at_most=MOST_STEPS))
     with np.errstate(over="ignore"):
         return np.exp(2 * sizes.max(axis=0))
 
 
 def _modes(problem: BlockQuadratic, optimizer: Optimizer, w0: Any) -> Modes:
+    if not isinstance(problem, BlockQuadratic):
+        raise InputTypeError(f"problem must be a BlockQuadratic, got {shown(problem)}")
     if not closed.has_closed_form(optimizer):
         raise InputError(f"no factor on the loss per step is known for {getattr(optimizer, 'name', shown(optimizer))}")
     if not isinstance(optimizer, FrozenAdam):
@@ -95,7 +99,7 @@ def best_rate(kappa: float, method: str) -> float:
 
 
 def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> Optimizer:
-    """The optimizer with its best learning rate and momentum for this problem filled in, where theory knows them.
+    """The optimizer with what it leaves open filled in: the best learning rate and momentum, where theory knows them.
 
     GD 2/(μ + L) (1a), BlockGD the same by block (3), HeavyBall and Nesterov (4a, 4c-best), FrozenAdam 2/(s_min + s_max)
     over the eigenvalues s of D^-½HD^-½ (2a).

@@ -83,6 +83,9 @@ def _finding(told: list[dict[str, Any]]) -> str:
     who = {"gd": "GD", "frozen-adam": "Adam"}
     names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
     share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
+    gone = [name for name, row in zip(names, (first, second), strict=True) if row["diverged"] > row["draws"] / 2]
+    if gone:
+        return f"{' and '.join(gone)} diverged\n{share}"
     if first["median_steps"] is None and second["median_steps"] is None:
         return f"neither within {min(row['max_steps'] for row in (first, second)):,} steps\n{share}"
     taken = [row["median_steps"] or row["max_steps"] for row in (first, second)]
@@ -91,6 +94,11 @@ def _finding(told: list[dict[str, Any]]) -> str:
     bound = "" if first["median_steps"] and second["median_steps"] else "> "
     times = f"{bound}{fold:.2g}" if fold < 10 else f"{bound}{fold:,.0f}"
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
+
+
+def _never(row: dict[str, Any]) -> str:
+    """What stands in the place of a quartile among runs that did not arrive."""
+    return "diverged" if row["reached"] + row["diverged"] == row["draws"] else f"> {row['max_steps']:,}"
 
 
 def _show(told: pd.DataFrame, files: list[str]) -> None:
@@ -103,8 +111,7 @@ def _show(told: pd.DataFrame, files: list[str]) -> None:
         shown.add_column(column, justify="right", no_wrap=True)
     for row in _plain(told):
         cells = [
-            f"> {row['max_steps']:,}" if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}"
-            for q in ("lower", "median", "upper")
+            _never(row) if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}" for q in ("lower", "median", "upper")
         ]
         ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
         shown.add_row(row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *cells, ahead)

@@ -189,12 +189,14 @@ def _solve_all(
 ) -> list[Trajectory]:
     """Run one after the other, with a bar on a terminal for those that iterate."""
     from quadsim import closed, solver
+    from quadsim.trajectory import MOST_STEPS
 
     runs = []
     for optimizer, engine in zip(optimizers, engines, strict=True):
         if engine == "exact":
             steps = solver.USUAL_STEPS if max_steps is None and tol == 0 else max_steps
-            runs.append(closed.exact(problem, optimizer, seed=seed, max_steps=steps, tol=tol))
+            with counter("steps searched", steps or MOST_STEPS, optimizer.label) as show:
+                runs.append(closed.exact(problem, optimizer, seed=seed, max_steps=steps, tol=tol, progress=show))
             continue
         steps = solver.USUAL_STEPS if max_steps is None else max_steps
         with counter("steps", steps, optimizer.label) as show:
@@ -277,18 +279,29 @@ def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:
         f"r = {facts['r']:.4g} (within blocks {facts['r_within_blocks']:.4g})",
         highlight=False,
     )
-    table = Table("optimizer", box=box.SIMPLE_HEAD)
-    for column in ("lr", "steps to tol", "final ‖g‖", "‖g‖/‖g₀‖", "status", "engine"):
-        table.add_column(column, justify="left" if column in ("status", "engine") else "right", no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD)
+    columns = ["optimizer", "lr", "steps to tol", "final ‖g‖", "‖g‖/‖g₀‖", "status", "engine"]
+    if screen.width < 90:  # the files have them all
+        columns = [column for column in columns if column not in ("lr", "final ‖g‖")]
+    for column in columns:
+        left = column in ("optimizer", "status", "engine")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for run in runs:
         rates = run.lr if isinstance(run.lr, tuple) else (run.lr,)
         lr = " ".join(f"{rate:.4g}" for rate in rates[:4]) + (" …" if len(rates) > 4 else "")
         reached = "–" if run.steps_to_tol is None else f"{run.steps_to_tol:,}"
         last = run.grad_norm[-1] if run.grad_norm.size else float("nan")
         first = run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 1.0
-        table.add_row(
-            run.optimizer.label, lr, reached, f"{last:.3g}", f"{last / first:.2g}", str(run.status), run.engine
-        )
+        cells = {
+            "optimizer": run.optimizer.label,
+            "lr": lr,
+            "steps to tol": reached,
+            "final ‖g‖": f"{last:.3g}",
+            "‖g‖/‖g₀‖": f"{last / first:.2g}",
+            "status": str(run.status),
+            "engine": run.engine,
+        }
+        table.add_row(*(cells[column] for column in columns))
     screen.print(table)
     for path in result["files"]:
         screen.print(f"wrote {path}", highlight=False, soft_wrap=True)

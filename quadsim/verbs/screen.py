@@ -12,7 +12,11 @@ def console() -> Any:
     """Where tables are printed: as wide as the terminal, or 140 in a pipe."""
     from rich.console import Console
 
-    return Console(markup=False, width=None if sys.stdout.isatty() else 140)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:  # rich would exit with 1, which says that something failed
+            raise BrokenPipeError
+
+    return Screen(markup=False, width=None if sys.stdout.isatty() else 140)
 
 
 @contextmanager
