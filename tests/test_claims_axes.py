@@ -7,6 +7,7 @@ import pytest
 
 from quadsim import claims, course, modes, optimizers, theory, twofold
 from quadsim.claims import accuracy, invariances, ledger, passage, rotation
+from quadsim.claims import zipf as bigram
 from quadsim.claims.ledger import Seen
 from quadsim.problem import BlockQuadratic
 from quadsim.theory import diagonal, zipf
@@ -15,7 +16,7 @@ from quadsim.theory import rotation as plane
 AXES = claims.chosen(["6", "7", "8", "9", "10"])
 # Laws and medians need more draws than the others to be told, and some searches fewer.
 DRAWS = {"6-law": 300, "6-fixed": 300, "7-law": 150, "7-median": 1000, "8-law": 150, "9-iterate": 20, "9-search": 30}
-DRAWS |= {"10-exponent": 6, "10-sign": 8, "10-even": 3}
+DRAWS |= {"10-exponent": 6, "10-sign": 8, "10-even": 3, "7-das": 8}
 
 
 @pytest.mark.parametrize("one", AXES, ids=lambda one: one.id)
@@ -32,7 +33,7 @@ def test_one_draw_is_judged_too(one):
 
 
 def test_the_ids_of_the_axes():
-    assert {"6", "6-bits", "7-law", "8-45", "9-gd", "9-search", "10", "10-even"} <= {one.id for one in AXES}
+    assert {"6", "6-bits", "7-law", "8-45", "9", "9-gd", "9-search", "10", "10-even"} <= {one.id for one in AXES}
     assert {ledger.section(one) for one in AXES} == {6, 7, 8, 9, 10}
 
 
@@ -103,11 +104,15 @@ BROKEN = [
     ("7-median", diagonal, "diagonal_kappa_eff_median_formula", times(1.03)),
     ("7-tail", diagonal, "diagonal_kappa_eff_tail", times(0.999)),
     ("7-das", theory, "kappa_eff", lambda function: lambda problem, w0: 1.0),
+    ("7-das", diagonal, "diagonal_kappa_eff_median", lambda function: lambda dim: 1.9 * dim),
     ("8", plane, "best_scaling_kappa", half_angle),
+    ("8", rotation, "BEST_AT_1000", lambda table: table | {30: 750.0}),
     ("8-kappa-eff", plane, "kappa_eff_2d", half_angle),
     ("8-45", theory, "kappa_eff", times(0.999)),
     ("8-45", theory, "kappa_eff", times(1.001)),
     ("8-law", plane, "gradient_ratio_law", wider),
+    ("9", modes.Modes, "at", lambda function: lambda self, steps: function(self, np.asarray(steps) + 1)),
+    ("9", accuracy, "_updated", times(1 + 1e-6)),
     ("9-gd", modes, "_log_one_minus", naive_logarithm),
     ("9-momentum", twofold, "root", lambda function: lambda a: (np.sqrt(a), 0.0)),
     ("9-momentum", twofold, "exact_product", lambda function: lambda a, b: (a * b, np.zeros_like(b))),
@@ -142,8 +147,10 @@ def test_what_is_broken_is_caught(claim, where, name, broken, monkeypatch):
     ("claim", "where", "name", "changed"),
     [
         ("7-median", rotation, "MEDIAN_RATIOS", rotation.MEDIAN_RATIOS | {10_000: 0.965}),
+        ("7-das", rotation, "SOME_CONSTANT", 10**6),
         ("9-ill", accuracy, "ILL", dict.fromkeys(accuracy.ILL, 1e-6)),
         ("9-naive", accuracy, "NAIVE_STEPS", (1, 2, 3)),
+        ("10-even", bigram, "EVEN_TIMES", bigram.EVEN_TIMES | {0.05: 18}),
     ],
 )
 def test_another_figure_is_caught(claim, where, name, changed, monkeypatch):

@@ -8,6 +8,9 @@ import pytest
 from quadsim.claims import attractors, ledger, vanishing
 from quadsim.claims import floors as floor_claims
 from quadsim.claims.ledger import LEDGER, Seen
+from quadsim.optimizers import Adam
+from quadsim.problem import BlockQuadratic
+from quadsim.solver import solve
 from quadsim.theory import floors, sdp
 
 SECTION = [one for key, one in LEDGER.items() if key.startswith("5")]
@@ -87,6 +90,19 @@ def test_another_constant_is_caught(claim, name, value, monkeypatch):
     monkeypatch.setattr(vanishing if claim == "5i-trap" else attractors, name, value)
     found = ledger.examine(LEDGER[claim], 50 if claim == "5g" else 200 if claim == "5i-trap" else DRAWS[claim], seed=0)
     assert found.verdict == "violated", found
+
+
+def test_a_coordinate_on_its_minimum_breaks_the_bound_of_sign_descent():
+    """5a-sign asks for gradients that are nowhere exactly zero; without that this is a counterexample."""
+    problem = BlockQuadratic.from_blocks([np.eye(2)])
+    signs = Adam(lr=0.5, beta1=0.0, beta2=0.0, eps=0.0)
+    loss = solve(problem, signs, w0=np.array([1.0, 0.25]), tol=0, max_steps=3, record=1).loss
+    assert (loss[2] + loss[3]) / 2 == 0.03125 < floor_claims._sign_floor(problem, 0.5) == 0.0625
+
+
+def test_an_edge_of_stability_that_is_nowhere_is_not_reported(monkeypatch):
+    monkeypatch.setattr(floors, "stability_limit", lambda beta2, beta1=0.0: 1.0)
+    assert floor_claims._edge(np.random.default_rng(0), 0.0) is None
 
 
 def test_a_law_by_the_trace_or_the_best_cycle_is_caught(monkeypatch):

@@ -1,4 +1,4 @@
-"""Ledger 9: how accurate the closed forms are.
+"""Ledger 9: the closed form of a mode, and how accurate it is in float64.
 
 The oracle is the standard library's `decimal`: float64 settings are taken as they are, and each mode is raised to its
 power by repeated squaring, without roots or cases.
@@ -14,6 +14,7 @@ import numpy as np
 from quadsim import closed, modes
 from quadsim.cases import case
 from quadsim.claims.ledger import (
+    EXACT,
     FALSE,
     HOLDS,
     REFUTED,
@@ -43,17 +44,64 @@ SETTINGS: tuple[Optimizer, ...] = (
 
 
 @claim(
+    "9",
+    EXACT,
+    "After t steps the error of a mode with eigenvalue λ is p_t times its first, for GD, heavy ball and Nesterov's "
+    "method with lr α and momentum β: p_t = (y₂z₁^(t+1) − y₁z₂^(t+1))/(y₂ − y₁) with z = 1 − y, y₁y₂ = αλ, y₁ + y₂ = "
+    "1 − β + αλ (heavy ball; GD at β = 0) or 1 − β + (1 + β)αλ (Nesterov); so p₀ = 1 and p₁ = 1 − αλ. Where y₁ = y₂ = "
+    "y it is the limit (1 − y)^t (1 + ty).",
+    draws=300,
+    rounding=1e-10,  # 60 rounded steps of a double root near 0, which t² and 1/z magnify
+)
+def closed_form(draw: Draw) -> Seen:
+    """A mode's errors follow e₊ = (1 − αλ)e + β(e − e₋) for heavy ball, e₊ = (1 − αλ)(e + β(e − e₋)) for Nesterov, from
+    e₋₁ = e₀: the recurrence p_(t+1) = Tp_t − Pp_(t−1), with T = 1 + β − αλ and P = β, or T = (1 + β)(1 − αλ) and P =
+    β(1 − αλ), from p_(−1) = p_0 = 1. Let z₁ and z₂ be the roots of z² − Tz + P. For y = 1 − z the product is y₁y₂ = 1 −
+    T + P = αλ in both, and the sum y₁ + y₂ = 2 − T is as stated. If y₁ ≠ y₂, every combination of z₁^t and z₂^t solves
+    the recurrence, and so does the stated one. It is (y₂ − y₁)/(y₂ − y₁) = 1 at t = −1, and (y₂(1 − y₁) − y₁(1 −
+    y₂))/(y₂ − y₁) = 1 at t = 0, so it is p_t; p₁ = T − P = 1 − αλ. Where the roots meet, t times z^t solves the
+    recurrence too, and with z = 1 − y, αλ = y² the course z^t (1 + ty) has p₀ = 1 and p₁ = (1 − y)(1 + y) = 1 − αλ.
+
+    Checked in complex arithmetic for t ≤ 60, against the two methods' updates and the closed form of the code,
+    relative to the sizes of the two terms over the gap y₂ − y₁ (if below 1); double roots where heavy ball's settings
+    give them exactly.
+    """
+    rng = draw.rng
+    steps, nesterov = np.arange(61), draw.number % 2 == 1
+    momentum = 0.0 if rng.uniform() < 0.1 else float(rng.uniform(0, 1))
+    curvature = np.exp(rng.uniform(-6, 2, 9))
+    lr = float(rng.uniform(0.01, 2) / curvature.max())
+    a = lr * curvature
+    total = 1 - momentum + (1 + momentum if nesterov else 1) * a
+    half_gap = np.sqrt((total / 2) ** 2 - a + 0j)
+    y1, y2 = (total / 2 - half_gap)[:, None], (total / 2 + half_gap)[:, None]
+    terms = y2 * (1 - y1) ** (steps + 1) / (y2 - y1), y1 * (1 - y2) ** (steps + 1) / (y2 - y1)
+    formula = terms[0] - terms[1]
+    size = (np.abs(terms[0]) + np.abs(terms[1])) / np.minimum(1, np.abs(y2 - y1))  # a small gap magnifies rounding
+    made = modes.nesterov(lr, momentum, curvature, 1.0) if nesterov else modes.heavy_ball(lr, momentum, curvature)
+    apart = [np.abs(formula - each) / size for each in (_updated(a, momentum, nesterov, 60), _valued(made, steps))]
+
+    root = float(rng.integers(1, 64) * rng.choice([-1, 1])) / 64  # its square and (1 − root)² are float64 numbers
+    double = root**steps * (1 + (1 - root) * steps)
+    product = np.array([(1 - root) ** 2])
+    made = modes.heavy_ball(1.0, root**2, product)
+    scale = np.abs(root) ** steps * (1 + (1 - root) * steps)
+    apart += [np.abs(double - each) / scale for each in (_updated(product, root**2, False, 60), _valued(made, steps))]
+    return Seen(-max(float(each.max()) for each in apart))
+
+
+@claim(
     "9-gd",
     TESTED,
-    "GD's loss in closed form has a relative error of at most 1.4 eps (1 + |ln L_t| + |ln L_t/L_0|), up to t = 10¹² "
-    "and κ = 10¹².",
+    "GD's loss in closed form, of nine modes, has a relative error of at most 1.4 eps (1 + |ln loss[t]| + |ln "
+    "loss[t]/loss[0]|), up to t = 10¹² and κ = 10¹².",
     draws=600,
 )
 def gd_accuracy(draw: Draw) -> Seen:
     """Why one expects it: ln|1 − lr·λ| is taken from the product lr·λ held exactly in two float64, by whichever of
     log1p and log does not cancel, so it is right to the last digits, and t times it is as right. What is left is the
-    rounding of a logarithm of size |ln L_t|, of the power's |ln L_t/L_0|, and of the sum over modes. The constant is
-    measured.
+    rounding of a logarithm of size |ln loss[t]|, of the power's |ln loss[t]/loss[0]|, and of the sum over modes. The
+    constant is measured.
     """
     rng = draw.rng
     values, e = _some_modes(rng)
@@ -72,8 +120,8 @@ def gd_accuracy(draw: Draw) -> Seen:
     judge=lambda one, seen: _is_naive(one, seen),
 )
 def naive_accuracy(draw: Draw) -> Seen:
-    """lr·λ of the slow modes is small, and rounding 1 − lr·λ to float64 is off by eps/2: beside ln|1 − lr·λ| ≈ −lr·λ
-    that is a relative error of eps/(lr·λ), and t steps make t·eps of it, whatever is left of the loss.
+    """lr·λ of the slow modes is small, and rounding 1 − lr·λ to float64 is off by eps/2: relative to ln|1 − lr·λ| ≈
+    −lr·λ that is a relative error of eps/(lr·λ), and t steps make t·eps of it, whatever is left of the loss.
     """
     values, e = _some_modes(draw.rng)
     lr = 2 / (values[0] + values[-1])
@@ -89,17 +137,18 @@ def naive_accuracy(draw: Draw) -> Seen:
 @claim(
     "9-momentum",
     TESTED,
-    "Heavy ball's and Nesterov's loss in closed form, at any float64 setting, is right to 5 eps (t + |ln L_t|) beside"
-    " the envelope of its oscillation, up to t = 10¹² and κ = 10¹².",
+    "Heavy ball's and Nesterov's loss in closed form, of nine modes and at any float64 setting, is right to 5 eps (t + "
+    "|ln loss[t]|) relative to the envelope of its oscillation, up to t = 10¹² and κ = 10¹².",
     draws=500,
 )
 def momentum_accuracy(draw: Draw) -> Seen:
     """Why one expects it: the roots' gaps to their double roots are taken in twofold arithmetic, so the angle θ of a
-    conjugate pair is right to some eps, and its phase tθ to t·eps; the modulus and real roots enter by logarithms
-    that do not cancel. An oscillating mode near a zero of its cosine loses all relative accuracy to such a phase. So
-    the error is measured beside the loss that the modes would have with the cosine at its largest: |p_t| ≤ m^t
-    min(√(1 + c²/g), 1 + tc/m) with m² the product of the roots, c = |p_1 − half their sum|, g = m² less the square
-    of that half. Real roots are taken as they are. The constant is measured: 2.7 was the worst of 12,000 draws.
+    conjugate pair is right to some eps, and its phase tθ to t·eps; the modulus and real roots enter by logarithms that
+    do not cancel. An oscillating mode near a zero of its cosine loses all relative accuracy to such a phase. So the
+    error is measured relative to the loss that the modes would have with the cosine at its largest: |p_t| ≤ m^t min(√(1
+    + c²/g), 1 + tc/m) with p_t as in 9, m² the product of the roots, c = |p₁ − half their sum|, g = m² less the square
+    of that half. Real roots are taken as they are. The constant is measured; 2.7 was the worst of 12,000 draws,
+    measured once.
     """
     rng = draw.rng
     values, e = _some_modes(rng)
@@ -117,7 +166,8 @@ def momentum_accuracy(draw: Draw) -> Seen:
     "9-tuned",
     TESTED,
     "At the ideal settings of heavy ball, and of Nesterov's method at lr = 1/L, the end modes are ρ^t(1 + (1 ∓ ρ)t) "
-    "and (1 − 1/√κ)^t(1 + t/√κ), to 3 eps beside the sizes of these factors' logarithms, up to t = 10¹² and κ = 10¹².",
+    "and (1 − 1/√κ)^t(1 + t/√κ), to 3 eps relative to the sizes of these factors' logarithms, up to t = 10¹² and κ = "
+    "10¹².",
     draws=400,
 )
 def tuned_ends(draw: Draw) -> Seen:
@@ -145,7 +195,7 @@ def tuned_ends(draw: Draw) -> Seen:
     "9-ill",
     TESTED,
     "Heavy ball at its best setting is ill-conditioned: one unit in the last place of lr changes the loss after t "
-    "steps by about t² eps: 2e-10 at 10³, 2e-6 at 10⁵, 2e-4 at 10⁶.",
+    "steps by about t² eps, at the median by 2e-10 at 10³, 2e-6 at 10⁵, 2e-4 at 10⁶.",
     draws=100,
     judge=lambda one, seen: _is_ill(one, seen),
 )
@@ -155,7 +205,8 @@ def ill_conditioned(draw: Draw) -> Seen:
     tφ + 2 sin(tφ)/φ), which is smaller by (tφ)²/6, so the loss by (tφ)²/3 = (4/3) t²δ, where δ is between eps/2 and
     eps.
 
-    Measured by the closed form, which is right to t·eps, on spectra with κ between 10² and 10⁶.
+    Measured by the closed form, which is right to t·eps, on spectra with κ between 10² and 10⁶. Earlier figures were
+    4e-10, 3e-6 and 3e-4.
     """
     kappa = float(10 ** draw.rng.uniform(2, 6))
     values = np.sort(np.concatenate([[1.0, kappa], np.exp(draw.rng.uniform(0, np.log(kappa), 7))]))
@@ -172,14 +223,15 @@ def ill_conditioned(draw: Draw) -> Seen:
     "9-iterate",
     TESTED,
     "What the closed form gives is what the solver gives, loss and gradient norm, to 1e-8 for up to 10⁵ steps; "
-    "best-tuned heavy ball to 20 t² eps more, frozen Adam with momentum to 1000 t eps/(1 − β1) more.",
-    draws=60,
+    "best-tuned heavy ball to 6 t² eps more, frozen Adam with momentum to 400 t eps/(1 − β1) more.",
+    draws=200,
 )
 def as_iterated(draw: Draw) -> Seen:
     """The solver rounds in every step, and its dense blocks hold eigenvalues to eps·L: t·lr·L·eps in the loss, or
     4e-11 at 10⁵ steps, times what the setting makes of it. Two settings make more of it: best-tuned heavy ball
     (9-ill), and frozen Adam with momentum at its best lr, whose end modes are near −1 and see lr/(1 − β1). Losses
-    below 1e-200 of the first do not count.
+    below 1e-200 of the first do not count. The constants are measured; an earlier figure for frozen Adam was 1e-11 for
+    up to 10⁶ steps.
     """
     rng = draw.rng
     number, optimizer = int(rng.integers(1, 5)), SETTINGS[draw.number % len(SETTINGS)]
@@ -192,9 +244,9 @@ def as_iterated(draw: Draw) -> Seen:
     t = run.steps[kept].astype(float)
     allowed = np.full(t.size, 1e-8)
     if optimizer == HeavyBall():
-        allowed += 20 * t**2 * EPS
+        allowed += 6 * t**2 * EPS
     elif isinstance(optimizer, FrozenAdam) and optimizer.beta1:
-        allowed += 1000 * t * EPS / (1 - optimizer.beta1)
+        allowed += 400 * t * EPS / (1 - optimizer.beta1)
     off = [np.abs(np.expm1(ours.log_loss - run.log_loss)), np.abs(np.expm1(ours.log_grad_norm - run.log_grad_norm))]
     return Seen(1 - float((np.maximum(*off)[kept] / allowed).max()))
 
@@ -202,24 +254,41 @@ def as_iterated(draw: Draw) -> Seen:
 @claim(
     "9-dense",
     TESTED,
-    "Eigenvalues taken from a dense block, rather than known apart, change GD's loss after t steps by at most 20 n t "
-    "eps, n the block's size, at lr ≤ 0.9/L and κ ≤ 10⁶.",
-    draws=200,
+    "Eigenvalues taken from a dense block of size n, rather than known apart, change GD's loss after t ≥ 10⁶ steps "
+    "from a Gaussian start by at most 8 n t eps lr·L/(1 − lr·μ) relative to it, at lr ≤ 0.9/L and κ ≤ 10⁶.",
+    draws=1000,
 )
 def from_dense(draw: Draw) -> Seen:
-    """A dense block holds its eigenvalues, and LAPACK finds them, to a small multiple of n·eps·L. A mode's ln(1 −
-    lr·λ)^2t then moves by 2t·lr/|1 − lr·λ| as much; at lr·L ≤ 0.9 this is at most 18 t·n·eps times that multiple,
-    and a tenth of it where λ is small. So at t = 10¹² the closed form of a dense problem is right to some
-    thousandths, that of eigenvalues known apart to its last digits (9-gd).
+    """A dense block holds its eigenvalues, and LAPACK finds them, to a small multiple of n·eps·L. What is left after
+    many steps is the slowest mode, whose (1 − lr·μ)^(2t) moves by 2t·lr/(1 − lr·μ) as much. So at t = 10¹² the closed
+    form of a dense problem is right to some thousandths, that of eigenvalues known apart to its last digits (9-gd). The
+    constant is measured. With fewer steps than about κ faster modes still count, and the eigenvectors' errors with
+    them: a start with little of the slow modes was off by 109 at t = 270, where the claim has 8 (measured once).
     """
     rng = draw.rng
     values = np.exp(rng.uniform(0, rng.uniform(0, np.log(1e6)), int(rng.integers(2, 9))))
     problem = BlockQuadratic.from_spectra([values], seed=int(rng.integers(2**31)))
     dense = BlockQuadratic.from_blocks(problem.blocks)
-    w0, t = rng.standard_normal(values.size), int(10 ** rng.uniform(2, 10))
+    w0, t = rng.standard_normal(values.size), int(10 ** rng.uniform(6, 11))
     lr = float(rng.uniform(0.1, 0.9)) / problem.lipschitz
     logs = [exact(one, GD(lr=lr), w0=w0, tol=0, steps=[t]).log_loss[0] for one in (problem, dense)]
-    return Seen(1 - abs(logs[1] - logs[0]) / (20 * values.size * EPS * t))
+    allowed = 8 * values.size * t * EPS * lr * problem.lipschitz / (1 - lr * problem.mu)
+    return Seen(1 - abs(logs[1] - logs[0]) / allowed)
+
+
+def _updated(a: np.ndarray, momentum: float, nesterov: bool, steps: int) -> np.ndarray:
+    """p_t of modes with lr·λ = a, by the method's own updates: (modes, steps + 1)."""
+    path = [np.ones_like(a), np.ones_like(a)]  # before the first step, too
+    for _ in range(steps):
+        here, push = path[-1], momentum * (path[-1] - path[-2])
+        path.append((1 - a) * (here + push) if nesterov else (1 - a) * here + push)
+    return np.array(path[1:]).T
+
+
+def _valued(made: modes.Modes, steps: np.ndarray) -> np.ndarray:
+    """p_t of the code's closed form: (modes, steps)."""
+    size, sign = made.at(steps)
+    return sign * np.exp(size)
 
 
 def _some_modes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -232,7 +301,7 @@ def _some_modes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def _against_decimal(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[float, float, float, float]:
-    """How far ln L_t of the closed form is off, ln L_t, ln L_t/L_0, and L_t beside its envelope."""
+    """How far the closed form's ln loss[t] is off; ln loss[t], ln loss[t]/loss[0], loss[t] relative to its envelope."""
     problem = BlockQuadratic.from_spectra([values], rotation=0)
     ours = closed.take_apart(problem, optimizer, e)[1].logs([t])[0][0]
     truth, envelope = _decimal_loss(values, e, optimizer, lr, momentum, t)
@@ -246,7 +315,7 @@ def _against_decimal(
 def _decimal_loss(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[Decimal, Decimal]:
-    """L_t, and what it would be with every oscillating mode at its largest."""
+    """loss[t], and what it would be with every oscillating mode at its largest."""
     with localcontext(MANY_DIGITS):
         loss, envelope, b = Decimal(0), Decimal(0), Decimal(momentum)
         for lam, c in zip(values.tolist(), e.tolist(), strict=True):

@@ -25,19 +25,29 @@ INTRODUCTION = """\
 
 What is known of optimizers on block-diagonal quadratics, each statement with its proof and with what was measured.
 
-**Setting.** The loss is ½eᵀHe with e = w − w*, H = blockdiag(H_1, …, H_B) positive definite, block sizes n_l, d = Σ
-n_l. μ and L are the extreme eigenvalues of H, κ = L/μ; μ_l, L_l and κ_l those of block l. The gradient is g = He.
-lr is the learning rate, also written η; eps is 2.2·10⁻¹⁶.
+**Setting.** The loss is ½eᵀHe with e = w − w⋆, H = blockdiag(H_1, …, H_B) positive definite, block sizes n_l, d = Σ
+n_l. μ and L are the extreme eigenvalues of H with unit eigenvectors u_μ and u_L, κ = L/μ; μ_l, L_l and κ_l are
+those of block l. The gradient is g = He, at step t loss[t] and g_t; lr is the learning rate, also written η; eps is
+2.2·10⁻¹⁶.
 
-**Status.** PROVED: the proof follows. EXACT: an identity, proved likewise. TESTED: no proof, the evidence is
-quoted. FALSE: refuted; the counterexample was found afresh in the run below. PAPER: a sentence of *Why Transformers
-Need Adam* (arXiv 2402.16788), with the verdict that it earns.
+**Frozen Adam** is the paper's: β2 = 1, v = g₀², ε = 0, no bias correction, no component of g₀ zero. D = diag|g₀|, S
+= D^-½HD^-½ with extreme eigenvalues s_min and s_max, κ_eff = s_max/s_min. C_{l,1} and C_{l,2} are the least and the
+largest |g₀| of block l over L_l, and r = max_l C_{l,2}²/min_l C_{l,1}².
+
+**In section 5** Adam has no bias correction unless said, and 0/0 = 0. SDP(H) = max{⟨H, X⟩ : X ⪰ 0, X_ii = 1} =
+min{ΣΛ_i : diag(Λ) ⪰ H}.
+
+**Status.** PROVED: the proof follows. EXACT: an identity or a law, proved likewise. TESTED: no proof, the evidence
+is quoted. FALSE: refuted; the counterexample was found afresh in the run below. PAPER: a sentence of *Why
+Transformers Need Adam* (arXiv 2402.16788), with the verdict that it earns as it is read here.
 
 **Evidence.** Every claim has a check that draws problems (the four cases, condition numbers, sizes, rotations,
-scales, starts; adversarial searches where a worst case is claimed) and runs them by `solve`, step by step, or by
-`exact`. *Margin* is the least room that was left, beside the bound: negative is a violation, which rounding alone
-may cause; for an identity, it is minus the largest deviation. *Closest* is how near a tight bound came to equality.
-Check a claim yourself with `python -m quadsim verify claim=2b draws=100000 seed=7`.
+scales, starts; adversarial searches where a worst case is claimed) and holds them against runs of the solver,
+against closed forms, or against formulas written out. *Margin* is the least room that was left, relative to the
+bound: negative is a violation, which rounding alone may cause; for an identity, it is minus the largest deviation;
+for a law, a p-value less its threshold, or what the evidence says. *Equality to* is how near a tight bound came to
+equality in the worst of the draws that were made to meet it. Figures called measured once are not measured again by
+the check. Check a claim yourself with `python -m quadsim verify claim=2b draws=100000 seed=7`.
 """
 
 
@@ -66,7 +76,7 @@ def render(findings: Sequence[dict[str, Any]], made: dict[str, Any]) -> str:
 
 
 def _overview(findings: Sequence[dict[str, Any]]) -> str:
-    lines = ["| claim | status | verdict | draws | margin | closest |", "|---|---|---|---|---|---|"]
+    lines = ["| claim | status | verdict | draws | margin | equality to |", "|---|---|---|---|---|---|"]
     for row in findings:
         cells = [f"[{row['claim']}](#{_anchor(row)})", row["status"], row["verdict"], f"{row['draws']:,}"]
         lines.append(f"| {' | '.join([*cells, _number(row['margin']), _number(row['closeness'])])} |")
@@ -85,12 +95,17 @@ def _entry(row: dict[str, Any]) -> str:
     if row["margin"] is not None:
         numbers.append(f"margin {_number(row['margin'])}")
     if row["closeness"] is not None:
-        numbers.append(f"closest {_number(row['closeness'])}")
+        numbers.append(f"equality to {_number(row['closeness'])}")
     return (
-        f"### Claim {one.id} ({one.status})\n\n**{one.sentence}**\n\n*{label}* {one.proof}\n\n"
+        f"### Claim {one.id} ({one.status})\n\n**{_plain(one.sentence)}**\n\n*{label}* {_plain(one.proof)}\n\n"
         f"*Evidence.* {row['verdict'].capitalize()}: {row['evidence']} ({', '.join(numbers)}).\n"
     )
 
 
+def _plain(text: str) -> str:
+    """Formulas are no markup: an underscore or a star in them stands for itself."""
+    return text.replace("_", "\\_").replace("*", "\\*")
+
+
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1e}"
+    return "" if value is None else f"{value or 0.0:.1e}"  # no minus before a zero

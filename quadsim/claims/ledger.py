@@ -26,7 +26,7 @@ from quadsim.streams import stream
 PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
 ROUNDING = 1e-9  # a loss ratio after some steps of the solver is off by a few eps·κ, κ up to a million
-CLOSE = 1e-6  # a tight bound must be met as closely as this somewhere
+CLOSE = 1e-6  # a tight bound must be met as closely as this, wherever a draw is made to meet it
 BEYOND = 1e-6  # a counterexample must miss by more than this
 BATCH = 25  # draws between two looks at the clock
 MOST_DRAWS = 10**7
@@ -149,12 +149,15 @@ def holds(claim: Claim, seen: list[Seen]) -> Judged:
     """A statement about all draws: it holds if none violates it by more than rounding, and a tight one is met."""
     margin = _least(seen)
     gaps = [one.gap for one in seen if one.gap is not None]
-    closeness = float(min(gaps)) if gaps else None
+    closeness = float(max(gaps)) if gaps else None  # of all draws that were made to meet it
     if not margin >= -claim.rounding:
         broken = sum(not one.slack >= -claim.rounding for one in seen)
         return Judged("violated", _finite(margin), f"{broken:,} of {len(seen):,} draws violate it", closeness)
     if claim.tight and (closeness is None or not closeness <= CLOSE):
-        return Judged("not attained", _finite(margin), f"no draw came closer to equality than {closeness}", closeness)
+        told = (
+            "no draw was made to meet it" if closeness is None else f"a draw made to meet it is off by {closeness:.1e}"
+        )
+        return Judged("not attained", _finite(margin), told, closeness)
     told = f"equal to {-margin:.1e}" if claim.status == EXACT and margin < 0 else "no violation"
     return Judged(HOLDS, _finite(margin), told + ("" if closeness is None else ", attained"), closeness)
 

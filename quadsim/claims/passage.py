@@ -29,8 +29,8 @@ EPS = float(np.finfo(float).eps)
 @claim(
     "9-monotone",
     PROVED,
-    "GD with lr < 2/L decreases the loss, |e| and |g| strictly in every step, so that the first step below a "
-    "tolerance can be found by bisection.",
+    "GD with 0 < lr < 2/L decreases the loss, |e| and |g| strictly in every step as long as e ≠ 0, so that the first "
+    "step below a tolerance can be found by bisection.",
     draws=300,
     rounding=0.0,
 )
@@ -60,9 +60,9 @@ def gd_decreases(draw: Draw) -> Seen:
     draws=300,
 )
 def gd_is_log_convex(draw: Draw) -> Seen:
-    """L_t = Σ a_i q_i^t with a_i = ½λ_i c_i² ≥ 0 and q_i = (1 − lr·λ_i)² ≥ 0. By Cauchy and Schwarz (Σ a_i q_i^t)² = (Σ
-    √(a_i q_i^(t−1)) √(a_i q_i^(t+1)))² ≤ L_(t−1) L_(t+1): ln L_t is convex. A convex function is at most ln tol on an
-    interval. The same holds for |g_t|², with a_i = λ_i² c_i².
+    """loss[t] = Σ a_i q_i^t with a_i = ½λ_i c_i² ≥ 0 and q_i = (1 − lr·λ_i)² ≥ 0. By Cauchy and Schwarz (Σ a_i q_i^t)²
+    = (Σ √(a_i q_i^(t−1)) √(a_i q_i^(t+1)))² ≤ loss[t−1] loss[t+1]: ln loss[t] is convex. A convex function is at most
+    ln tol on an interval. The same holds for |g_t|², with a_i = λ_i² c_i².
 
     Checked on the ratios of the solver's losses, which must not fall; on the steps below a tolerance; and, from starts
     that fall before they diverge, on `exact`'s search for the first step, against the solver's count.
@@ -88,8 +88,8 @@ def gd_is_log_convex(draw: Draw) -> Seen:
 @claim(
     "9-frozen-loss",
     PROVED,
-    "Frozen Adam with lr < 2/s_max, s_max the largest eigenvalue of S = D^-½HD^-½ with D = diag|g₀|, decreases the "
-    "loss, |D^½e| and |D^-½g| strictly in every step.",
+    "Frozen Adam with 0 < lr < 2/s_max, s_max the largest eigenvalue of S = D^-½HD^-½ with D = diag|g₀|, decreases the "
+    "loss, |D^½e| and |D^-½g| strictly in every step as long as e ≠ 0.",
     draws=300,
     rounding=0.0,
 )
@@ -114,7 +114,7 @@ def frozen_adam_loss_decreases(draw: Draw) -> Seen:
 def frozen_adam_decreases(draw: Draw) -> Seen:
     """What decreases is the loss, and the scaled norm |D^-½g| (2a). The gradient itself is D^½ times a vector that
     shrinks, and D has very different entries: as the vector turns towards coordinates with large |g₀|, its image may
-    grow.
+    grow. Earlier figures were a rise in 20 % of draws, by a factor of up to 2.9.
     """
     problem = some_problem(draw.rng, most_kappa=1e4, rotation=1.0)
     w0 = problem.minimizer + draw.rng.standard_normal(problem.dim)
@@ -127,15 +127,15 @@ def frozen_adam_decreases(draw: Draw) -> Seen:
 @claim(
     "9-bracket",
     PROVED,
-    "Whatever the optimizer, the first step with L ≤ tol²/(2μ) and the first with L ≤ tol²/(2L_max) enclose the first"
-    " with |g| ≤ tol, as |g|²/(2L_max) ≤ L ≤ |g|²/(2μ) at every point; both are attained by eigenvectors.",
+    "Whatever the optimizer, the first step with loss[t] ≤ tol²/(2μ) and the first with loss[t] ≤ tol²/(2L) enclose "
+    "the first with |g| ≤ tol, as |g|²/(2L) ≤ loss ≤ |g|²/(2μ) at every point; both are attained by eigenvectors.",
     draws=300,
     tight=True,
 )
 def bracketed(draw: Draw) -> Seen:
-    """With g = He the loss is ½gᵀH⁻¹g, and H⁻¹ has its eigenvalues between 1/L_max and 1/μ. At the first step with
-    |g| ≤ tol therefore L ≤ tol²/(2μ), so the first step with that comes no later; and where L ≤ tol²/(2L_max), |g|²
-    ≤ 2L_max·L ≤ tol², so the first step with that comes no earlier. No sequence need be monotone. The extreme
+    """With g = He the loss is ½gᵀH⁻¹g, and H⁻¹ has its eigenvalues between 1/L and 1/μ. At the first step with
+    |g| ≤ tol therefore loss[t] ≤ tol²/(2μ), so the first step with that comes no later; and where loss[t] ≤ tol²/(2L),
+    |g|² ≤ 2L·loss[t] ≤ tol², so the first step with that comes no earlier. No sequence need be monotone. The extreme
     eigenvectors make each inequality an equality.
     """
     rng = draw.rng

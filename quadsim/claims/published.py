@@ -71,7 +71,8 @@ def _judge_share(claim: Claim, seen: list[Seen]) -> Judged:
 )
 def paper_r(draw: Draw) -> Seen:
     """With the maximum and the minimum taken over all blocks, the share is about 0.64 over many draws: a little
-    below 2/3. A thousand trials have a standard error of 0.015 and can come out on either side.
+    below 2/3. A thousand trials have a standard error of 0.015 and can come out on either side. Which reading
+    of r the paper took is not known here: the verdict is on this reading.
     """
     return Seen(value=_r_in_case_3(draw, within_blocks=False) <= 1000)
 
@@ -86,7 +87,9 @@ def paper_r(draw: Draw) -> Seen:
     expected=HOLDS,
 )
 def paper_r_within(draw: Draw) -> Seen:
-    """The other reading of the definition: about 0.77 over many draws. Theorem 1 needs the first reading."""
+    """The other reading of the definition: about 0.77 over many draws. Theorem 1 needs the first reading; which one the
+    paper's sentence took is not known here, and the verdict is on this one.
+    """
     return Seen(value=_r_in_case_3(draw, within_blocks=True) <= 1000)
 
 
@@ -107,7 +110,7 @@ def _r_in_case_3(draw: Draw, *, within_blocks: bool) -> float:
 )
 def paper_5x(draw: Draw) -> Seen:
     """The bound is loose twice (2c); in steps to ‖g‖ ≤ 10⁻⁶‖g₀‖ the median ratio is about 300, far more than 5:
-    the paper understates its own case.
+    the paper understates its own case. As a bound, 5 is compatible with that; the verdict is on the measurement.
     """
     seed = int(draw.rng.integers(2**31))
     problem = case_draw(3, seed)

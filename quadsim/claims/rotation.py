@@ -21,6 +21,7 @@ from quadsim.claims.ledger import (
     Judged,
     Seen,
     claim,
+    holds,
 )
 from quadsim.claims.sampling import attack, some_start
 from quadsim.optimizers import FrozenAdam
@@ -33,15 +34,17 @@ UNLIKELY = 1e-6  # a p-value below it: once in a million seeds, a true law is ca
 LEAST_SAMPLES = 500  # of a law, to tell it from another
 LAW_DIMS = (2, 3, 9, 100)
 MEDIAN_RATIOS = {9: 0.876, 100: 0.901, 1000: 0.922, 10_000: 0.935}
+BEST_AT_1000 = {1: 2.867, 5: 32.06, 15: 251.5, 30: 750.5, 45: 1000.0}  # degrees, κ_b at κ = 1000
 MEDIAN_DIGITS = 0.001
+SOME_CONSTANT = 100  # of O(min(d, κ)) in 7-das
 MEDIAN_SAMPLES = 40_000  # four standard errors of a share are then 1 %, or 3 % in the median
 
 
 @claim(
     "7",
     EXACT,
-    "For a diagonal H frozen Adam sees κ_eff = max|e₀|/min|e₀|, whatever the spectrum: coordinate i shrinks by 1 − "
-    "lr/|e₀,i| in every step.",
+    "For a diagonal H frozen Adam sees κ_eff = max|e₀|/min|e₀|, whatever the spectrum: coordinate i is multiplied by "
+    "1 − lr/|e₀,i| in every step.",
     draws=500,
     rounding=1e-11,  # 20 steps of an lr up to 2/s_max, each rounded
 )
@@ -74,8 +77,8 @@ def start_decides(draw: Draw) -> Seen:
 def law_of_the_ratio(draw: Draw) -> Seen:
     """By 7, κ_eff ≤ x says that all |e₀,i| lie in [m, xm], where m is the least of them. Any of the d coordinates may
     be the least; it has the density f(m), and each of the other d − 1 lies between m and xm with probability F(xm) −
-    F(m). In two dimensions the angle of e₀, folded into the first quadrant, is uniform on [0, π/2], and κ_eff ≤ x just
-    if its tangent lies between 1/x and x: with probability (arctan x − arctan 1/x)/(π/2) = (4/π) arctan x − 1.
+    F(m). In two dimensions the angle of e₀, folded into the first quadrant, is uniform on [0, π/2], and κ_eff ≤ x if
+    and only if its tangent lies between 1/x and x: with probability (arctan x − arctan 1/x)/(π/2) = (4/π) arctan x − 1.
 
     Checked at d = 2, 3, 9 and 100: Gaussian starts are sorted into ten bins, and counted against the integral (χ²).
     """
@@ -92,13 +95,14 @@ def law_of_the_ratio(draw: Draw) -> Seen:
     judge=lambda one, seen: _has_the_medians(one, seen),
 )
 def median_of_the_ratio(draw: Draw) -> Seen:
-    """For large d the greatest |e₀,i| is near √(2 ln d), and varies little beside itself. The least is exponential:
-    P(min > m) ≈ exp(−d √(2/π) m), with median ln 2 √(π/2)/d. The quotient of the two is the formula. The greatest of d
-    normals approaches √(2 ln d) slowly, from below, by about (ln ln d + ln π)/(2 √(2 ln d)): so does the median.
+    """For large d the greatest |e₀,i| is near √(2 ln d), and varies little relative to itself. The least is
+    exponential: P(min > m) ≈ exp(−d √(2/π) m), with median ln 2 √(π/2)/d. The quotient of the two is the formula. The
+    greatest of d normals approaches √(2 ln d) slowly, from below, by about (ln ln d + ln π)/(2 √(2 ln d)): so does the
+    median.
 
-    The figures are those of the exact law 7-law. They are checked against it, and against samples of (min, max): the
-    least of d uniform numbers is 1 − u^1/d, the greatest of the others is uniform to the power 1/(d − 1) between it and
-    1, and both are mapped by F⁻¹.
+    The figures are those of the exact law 7-law; earlier figures were 0.93 at 10³ and 0.965 at 10⁴. They are checked
+    against it, and against samples of (min, max): the least of d uniform numbers is 1 − u^(1/d), the greatest of the
+    others is uniform to the power 1/(d − 1) between it and 1, and both are mapped by F⁻¹.
     """
     from scipy.special import erfcinv, erfinv
 
@@ -115,7 +119,7 @@ def median_of_the_ratio(draw: Draw) -> Seen:
     "For a diagonal H and e₀ ~ N(0, I) the tail of κ_eff falls like 1/x: x·P(κ_eff > x) → d √(2/π) M, M the mean of "
     "the greatest of d − 1 numbers |N(0, 1)|; so κ_eff has an infinite mean.",
     draws=100,
-    rounding=1e-5,  # x is at least 10⁷ d, and the next order is about Md/x beside the first
+    rounding=1e-5,  # x is at least 10⁷ d, and the next order is about Md/x relative to the first
 )
 def tail_of_the_ratio(draw: Draw) -> Seen:
     """κ_eff > x says that some coordinate is below the greatest of the others, divided by x. Given that greatest, m, a
@@ -137,25 +141,35 @@ def tail_of_the_ratio(draw: Draw) -> Seen:
 @claim(
     "7-das",
     FALSE,
-    "For a diagonal H frozen Adam's κ_eff is at most κ.",
-    draws=300,
+    "For a diagonal H frozen Adam's κ_eff is at most 100·min(d, κ) for at least half of Gaussian starts.",
+    draws=60,
 )
 def at_most_kappa(draw: Draw) -> Seen:
-    """H = I has κ = 1, and κ_eff = max|e₀|/min|e₀| > 1 from every start whose coordinates differ in size; from a
-    Gaussian start about d √(ln d). Das et al. bound what Adam's preconditioner can reach by O(min(d, κ)) for
-    diagonal Hessians: the part with d is there, up to a root of a logarithm, but a v that is frozen at the first
+    """H = I has κ = 1, so that min(d, κ) = 1 for every d; but by 7 κ_eff = max|e₀|/min|e₀|, whose median over Gaussian
+    starts is at least 2d for d from 10 to 10⁴, and grows like d √(ln d) (7-median): it passes 100, or any constant,
+    for some d. Das et al. bound what Adam's preconditioner can reach by O(min(d, κ)) for diagonal Hessians (quoted
+    from their abstract): the part with d is there, up to a root of a logarithm, but a v that is frozen at the first
     gradient does not have the part with κ.
+
+    A draw counts against the claim if the exact median at some d from 10 to 10⁴ is at least 2d and above the claimed
+    bound, and so is the median of κ_eff over 51 starts on a multiple of I, at another d between 60 and 120.
     """
-    dim = int(draw.rng.integers(2, 30))
-    problem = BlockQuadratic.from_spectra([np.full(dim, np.exp(draw.rng.uniform(-5, 5)))], rotation=0)
-    return Seen(problem.kappa / theory.kappa_eff(problem, draw.rng.standard_normal(dim)) - 1)
+    rng = draw.rng
+    dim = int(10 ** rng.uniform(1, 4))
+    median = diagonal.diagonal_kappa_eff_median(dim)
+    problem = BlockQuadratic.from_spectra([np.full(int(rng.integers(60, 121)), np.exp(rng.uniform(-5, 5)))], rotation=0)
+    sample = [theory.kappa_eff(problem, rng.standard_normal(problem.dim)) for _ in range(51)]
+    bound = SOME_CONSTANT * problem.kappa  # min(d, κ) = κ = 1 at every d
+    slack = max(bound / median, bound / float(np.median(sample))) - 1
+    return Seen(slack if median >= 2 * dim else np.inf)
 
 
 @claim(
     "8",
     EXACT,
     "For H = R(θ) diag(1, κ) R(θ)ᵀ in two dimensions the least condition number of DHD over all diagonal D is κ_b "
-    "with sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ); the scaling to unit diagonal attains it.",
+    "with sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ); the scaling to unit diagonal attains it. "
+    "At κ = 1000 κ_b is 2.867 at 1°, 32.06 at 5°, 251.5 at 15°, 750.5 at 30° and 1000 at 45°.",
     draws=500,
 )
 def best_scaling(draw: Draw) -> Seen:
@@ -164,7 +178,8 @@ def best_scaling(draw: Draw) -> Seen:
     with equality for h₁ = h₂, the scaling to unit diagonal. So cosh²(½ ln κ_b) = H₁₁H₂₂/det H = 1 + H₁₂²/κ, and H₁₂ =
     (1 − κ) sin θ cos θ gives sinh(½ ln κ_b) = |sin 2θ| (κ − 1)/(2√κ).
 
-    Checked against Brent's minimisation over ln(D₂/D₁), which knows no formula, and against the unit-diagonal scaling.
+    Checked against Brent's minimisation over ln(D₂/D₁), which knows no formula, and against the unit-diagonal scaling;
+    the table at κ = 1000 against the formula, to four digits.
     """
     from scipy.optimize import minimize_scalar
 
@@ -177,7 +192,10 @@ def best_scaling(draw: Draw) -> Seen:
     found = minimize_scalar(scaled, bounds=(-8, 8), method="bounded", options={"xatol": 1e-9}).fun
     jacobi = scaled(0.5 * math.log(h[0, 0] / h[1, 1]))
     formula = plane.best_scaling_kappa(kappa, angle)
-    # beside κ: the small eigenvalue is held to eps·κ only. The minimum is flat, and the search as exact as its value
+    table = [float(f"{plane.best_scaling_kappa(1000.0, math.radians(at)):.4g}") for at in BEST_AT_1000]
+    if table != list(BEST_AT_1000.values()):
+        return Seen(-1.0)
+    # the small eigenvalue is held to eps·κ only; the minimum is flat, and the search as exact as its value
     return Seen(-max(abs(found / formula - 1), abs(jacobi / formula - 1)))
 
 
@@ -187,11 +205,15 @@ def best_scaling(draw: Draw) -> Seen:
     "In two dimensions frozen Adam has cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln(a₁/a₂)), a_i = H_ii/|g₀,i|, κ_b "
     "being that of the best diagonal scaling.",
     draws=500,
-    rounding=1e-13,  # beside κ_eff, to which the small eigenvalue magnifies some eps
+    rounding=1e-13,  # divided by κ_eff or κ, by which the small eigenvalue magnifies some eps
+    judge=lambda one, seen: _equal_but_for_kappa(one, seen),
 )
 def frozen_adam_in_the_plane(draw: Draw) -> Seen:
     """S = D^-½HD^-½ with D = diag|g₀| is a diagonal scaling of H with S_ii = a_i. By 8's first line cosh²(½ ln
     κ_eff) = (a₁ + a₂)²/(4a₁a₂) · H₁₁H₂₂/det H; the first factor is cosh²(½ ln(a₁/a₂)), the second cosh²(½ ln κ_b).
+
+    Relative deviations of κ_eff are divided by the larger of κ_eff and κ: the small eigenvalue is held to eps times
+    the large one only.
     """
     kappa, angle, h = _some_turned(draw.rng)
     problem = BlockQuadratic.from_blocks([h])
@@ -211,8 +233,8 @@ def frozen_adam_in_the_plane(draw: Draw) -> Seen:
 )
 def no_gain_at_45_degrees(draw: Draw) -> Seen:
     """At 45° sin 2θ = 1, so κ_b = κ by 8: H has a constant diagonal, and no diagonal scaling improves it. By
-    8-kappa-eff cosh(½ ln κ_eff) is cosh(½ ln κ) times a factor of at least 1, which is 1 just for a₁ = a₂, that is
-    |g₀,₁| = |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
+    8-kappa-eff cosh(½ ln κ_eff) is cosh(½ ln κ) times a factor of at least 1, which is 1 if and only if a₁ = a₂, that
+    is |g₀,₁| = |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
     """
     kappa = float(np.exp(draw.rng.uniform(0, np.log(1e6))))
     problem = BlockQuadratic.from_blocks([_turned(kappa, math.pi / 4)])
@@ -228,14 +250,14 @@ def no_gain_at_45_degrees(draw: Draw) -> Seen:
 @claim(
     "8-law",
     EXACT,
-    "In two dimensions, with e₀ ~ N(0, I), g₀,₂/g₀,₁ has the Cauchy law with location rσ and scale σ√(1 − r²), where "
-    "σ² = (H²)₂₂/(H²)₁₁ and r is the correlation in H².",
+    "In two dimensions, with e₀ ~ N(0, I), g₀,₂/g₀,₁ has the Cauchy law with location ϱσ and scale σ√(1 − ϱ²), where "
+    "σ² = (H²)₂₂/(H²)₁₁ and ϱ is the correlation in H².",
     draws=1000,
     judge=lambda one, seen: _is_cauchy(one, seen),
 )
 def gradient_ratio(draw: Draw) -> Seen:
-    """g₀ = He₀ is Gaussian with covariance H². Write g₀,₂ = rσ g₀,₁ + σ√(1 − r²) s₁N, with s₁² = (H²)₁₁ the variance of
-    g₀,₁ and N a unit normal apart from it: the quotient is rσ + σ√(1 − r²) · N/(g₀,₁/s₁), and the quotient of two
+    """g₀ = He₀ is Gaussian with covariance H². Write g₀,₂ = ϱσ g₀,₁ + σ√(1 − ϱ²) s₁N, with s₁² = (H²)₁₁ the variance of
+    g₀,₁ and N a unit normal apart from it: the quotient is ϱσ + σ√(1 − ϱ²) · N/(g₀,₁/s₁), and the quotient of two
     independent unit normals is Cauchy.
 
     Checked as a law: each sample's place in its block's own Cauchy law must be uniform (Kolmogorov and Smirnov).
@@ -244,9 +266,9 @@ def gradient_ratio(draw: Draw) -> Seen:
     h = float(np.exp(draw.rng.uniform(-3, 3))) * _turned(kappa, float(draw.rng.uniform(0, math.pi)))
     square = h @ h
     sigma = math.sqrt(square[1, 1] / square[0, 0])
-    r = square[0, 1] / math.sqrt(square[0, 0] * square[1, 1])
+    c = square[0, 1] / math.sqrt(square[0, 0] * square[1, 1])
     location, scale = plane.gradient_ratio_law(h)
-    told = np.array([r * sigma, sigma * math.sqrt(max(1 - r * r, 0))])
+    told = np.array([c * sigma, sigma * math.sqrt(max(1 - c * c, 0))])
     g = h @ draw.rng.standard_normal((2, 20))
     places = 0.5 + np.arctan((g[1] / g[0] - location) / scale) / math.pi
     return Seen(-float(np.abs(told - [location, scale]).max() / np.abs(told).max()), value=places)
@@ -291,6 +313,7 @@ def _follows_the_law(one: Claim, seen: list[Seen]) -> Judged:
     told = f"χ² of {ratios.shape[1]:,} starts: p = " + ", ".join(
         f"{value:.2g} (d = {dim})" for value, dim in zip(p, LAW_DIMS, strict=True)
     )
+    told += f" (margin: least p-value less {UNLIKELY / len(p):.2g})"
     margin = min(p) - UNLIKELY / len(p)
     if margin < 0 or not max(broken) <= 1e-12:  # the integral is right to d·1e-15
         return Judged("violated", margin, told)
@@ -313,6 +336,11 @@ def _has_the_medians(one: Claim, seen: list[Seen]) -> Judged:
     return Judged(HOLDS if ratios.shape[1] >= MEDIAN_SAMPLES else UNDECIDED, worst / 4, evidence)
 
 
+def _equal_but_for_kappa(one: Claim, seen: list[Seen]) -> Judged:
+    judged = holds(one, seen)
+    return judged._replace(evidence=judged.evidence + ", deviations divided by the larger of κ_eff and κ")
+
+
 def _is_cauchy(one: Claim, seen: Sequence[Seen]) -> Judged:
     from scipy.stats import kstest
 
@@ -320,6 +348,7 @@ def _is_cauchy(one: Claim, seen: Sequence[Seen]) -> Judged:
     apart = max(-each.slack for each in seen)
     p = float(kstest(places, "uniform").pvalue)
     told = f"KS of {places.size:,} quotients: p = {p:.2g}; the two forms of location and scale agree to {apart:.1g}"
+    told += f" (margin: p-value less {UNLIKELY:.0e})"
     if not p >= UNLIKELY or not apart <= ROUNDING:
         return Judged("violated", p - UNLIKELY, told)
     return Judged(HOLDS if places.size >= LEAST_SAMPLES else UNDECIDED, p - UNLIKELY, told)

@@ -73,6 +73,13 @@ def some_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
     return problem.minimizer + size * e
 
 
+def scaled_hessian(problem: BlockQuadratic, w0: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first gradient g, √|g|, and S = D^-½HD^-½ with D = diag|g|, written out."""
+    g = problem.grad(w0)
+    root = np.sqrt(np.abs(g))
+    return g, root, problem.hessian() / np.outer(root, root)
+
+
 def loss_ratios(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int = 20) -> np.ndarray:
     """loss[t+1]/loss[t] of the solver's run, as long as the loss is well inside float64's range."""
     run = solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1)

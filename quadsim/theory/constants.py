@@ -18,7 +18,7 @@ def kappa_eff(problem: BlockQuadratic, w0: Any) -> float:
 
 
 def r(problem: BlockQuadratic, w0: Any, *, within_blocks: bool = False) -> float:
-    """The paper's r = max C_{l,2}² / min C_{l,1}², C_{l,1} and C_{l,2} the least and largest |g₀| over λ_l,max.
+    """The paper's r = max C_{l,2}² / min C_{l,1}², C_{l,1} and C_{l,2} the least and largest |g₀| over L_l.
 
     ``within_blocks`` takes the ratio inside each block and then the largest: the other reading of the definition.
     """

@@ -42,7 +42,7 @@ class FloorBounds:
         Time-average of ⅛ΔᵀHΔ, Δ the steps, ≤ (lr²/8) SDP(H) on every bounded orbit (proved, 5f).
         It bounds the loss on every 2-cycle (proved), and the time-average loss (tested, 5g).
     looser : float
-        (lr²/8) Σ n_l λ_l,max ≥ upper, without an SDP (proved, 5f).
+        (lr²/8) Σ n_l L_l ≥ upper, without an SDP (proved, 5f).
     """
 
     lower: float
@@ -63,7 +63,7 @@ def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBound
 
 
 def nonconvergence(problem: BlockQuadratic, lr: float) -> np.ndarray:
-    """lr λ_l,min/2 of each block: limsup |g_l|_∞ is at least that, from any start (proved, tight in 1-D; 5b).
+    """lr μ_l/2 of each block: limsup |g_l|_∞ is at least that, from any start (proved, tight in 1-D; 5b).
 
     Adam with β1 = 0 and 0 ≤ β2 < 1, as long as the block is never exactly at its optimum.
     """

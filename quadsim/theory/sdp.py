@@ -51,7 +51,7 @@ class SDPValue:
 def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
     """SDP(H) of a problem, or of one symmetric positive semidefinite block, with its certificate (exact to `gap`, 5).
 
-    tr H and every sᵀHs are at most SDP(H), which is at most Σ n_l λ_l,max.
+    tr H and every sᵀHs are at most SDP(H), which is at most Σ n_l L_l.
     """
     blocks = problem.blocks if isinstance(problem, BlockQuadratic) else (checked_block(problem),)
     solved = [_solved(block) for block in blocks]

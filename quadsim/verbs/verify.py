@@ -103,7 +103,7 @@ def _table(findings: list[Finding], *, full: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("claim", "status", "verdict"):
         table.add_column(column, no_wrap=True)
-    for column in ("draws", "margin", "closest"):
+    for column in ("draws", "margin", "equality to"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("statement" if full else "evidence")
     for finding in findings:
