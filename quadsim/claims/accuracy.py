@@ -224,7 +224,7 @@ def ill_conditioned(draw: Draw) -> Seen:
     TESTED,
     "What the closed form gives is what the solver gives, loss and gradient norm, to 1e-8 for up to 10⁵ steps; "
     "best-tuned heavy ball to 6 t² eps more, frozen Adam with momentum to 400 t eps/(1 − β1) more.",
-    draws=200,
+    draws=100,
 )
 def as_iterated(draw: Draw) -> Seen:
     """The solver rounds in every step, and its dense blocks hold eigenvalues to eps·L: t·lr·L·eps in the loss, or

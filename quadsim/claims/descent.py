@@ -16,7 +16,7 @@ from quadsim.problem import BlockQuadratic
     PROVED,
     "A step of GD multiplies the loss by at most max((1−lr·μ)², (1−lr·L)²); at lr = 2/(μ+L) this is "
     "((κ−1)/(κ+1))², with equality in every step from the span of the two extreme eigenspaces.",
-    draws=1000,
+    draws=500,
     tight=True,
 )
 def gd_rate(draw: Draw) -> Seen:
@@ -41,7 +41,7 @@ def gd_rate(draw: Draw) -> Seen:
     "From e₀ = u_μ/μ + u_L/L, which does not depend on the lr, GD with any constant lr, negative and divergent "
     "ones included, keeps loss[t+1] ≥ ((κ−1)/(κ+1))² loss[t] for every t; with equality for all t at lr = "
     "2/(μ+L).",
-    draws=2000,
+    draws=800,
     tight=True,
 )
 def no_lr_beats_it(draw: Draw) -> Seen:
@@ -65,7 +65,7 @@ def no_lr_beats_it(draw: Draw) -> Seen:
     EXACT,
     "The same lower bound holds for |e|² and for |g|² from e₀ with coefficients λ^(−½) and λ^(−3/2): so for √loss, "
     "|e| and |g| the factor is (κ−1)/(κ+1), unsquared.",
-    draws=1000,
+    draws=500,
     tight=True,
 )
 def no_lr_beats_it_weighted(draw: Draw) -> Seen:
@@ -140,7 +140,7 @@ def varying(draw: Draw) -> Seen:
     PROVED,
     "A step of block GD with lr_l = 2/(μ_l+L_l) multiplies the loss by at most max_l ((κ_l−1)/(κ_l+1))²; "
     "equality holds from the worst block's extreme eigenvectors.",
-    draws=1000,
+    draws=500,
     tight=True,
 )
 def block_gd_rate(draw: Draw) -> Seen:
@@ -162,7 +162,7 @@ def block_gd_rate(draw: Draw) -> Seen:
     "3-best",
     PROVED,
     "No other constant learning rates, one for each block, have a smaller worst-case factor than block GD's.",
-    draws=1000,
+    draws=500,
     tight=True,
 )
 def block_gd_is_best(draw: Draw) -> Seen:

@@ -18,7 +18,7 @@ from quadsim.solver import solve
     "2a",
     EXACT,
     "Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.",
-    draws=500,
+    draws=300,
     rounding=1e-9,
 )
 def scaled_descent(draw: Draw) -> Seen:
@@ -47,7 +47,7 @@ def scaled_descent(draw: Draw) -> Seen:
     "A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², s_i the eigenvalues of S. At lr "
     "= 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))², no constant lr has a smaller bound, and it is the exact "
     "asymptotic rate whenever z₀ has a component along an eigenvector of s_min or of s_max.",
-    draws=500,
+    draws=300,
     tight=True,
     rounding=1e-8,
 )
@@ -80,7 +80,7 @@ def scaled_rate(draw: Draw) -> Seen:
     "With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} "
     "κ_l))², where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: "
     "the sharp form of the paper's Theorem 1.",
-    draws=800,
+    draws=500,
     tight=True,
 )
 def sharp_theorem(draw: Draw) -> Seen:
@@ -129,7 +129,7 @@ def _two_blocks(x: np.ndarray) -> BlockQuadratic:
     PROVED,
     "The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's "
     "Theorem 1: which is right, and loose twice, by r for √r and by the missing square.",
-    draws=1000,
+    draws=600,
 )
 def theorem_chain(draw: Draw) -> Seen:
     """By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥
@@ -148,7 +148,7 @@ def theorem_chain(draw: Draw) -> Seen:
     PROVED,
     "κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = "
     "(G, g), G ≥ g.",
-    draws=1000,
+    draws=400,
     tight=True,
     rounding=1e-6,  # κ_eff itself is off by eps·κ_eff
 )
@@ -179,7 +179,7 @@ def _room_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     PROVED,
     "With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max} "
     "λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.",
-    draws=1000,
+    draws=400,
     tight=True,
     rounding=1e-6,
 )
@@ -207,7 +207,7 @@ def kappa_eff_two_sided(draw: Draw) -> Seen:
     PROVED,
     "Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ "
     "n·min_D κ(DHD).",
-    draws=200,
+    draws=100,
 )
 def van_der_sluis(draw: Draw) -> Seen:
     """Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr
@@ -229,7 +229,7 @@ def van_der_sluis(draw: Draw) -> Seen:
     "2e-jacobi",
     FALSE,
     "Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.",
-    draws=200,
+    draws=60,
 )
 def jacobi_can_hurt(draw: Draw) -> Seen:
     """In two dimensions it is true (8), in three it is not. The search takes a random block that is well scaled
@@ -291,7 +291,7 @@ def block_scale(draw: Draw) -> Seen:
     EXACT,
     "From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and "
     "cos_i = H_ii/|He_i| between 2√κ_l/(1+κ_l) and 1.",
-    draws=1000,
+    draws=500,
     rounding=1e-6,
     judge=lambda claim, seen: _judge_normal(claim, seen),
 )

@@ -65,7 +65,7 @@ def rotations(draw: Draw) -> Seen:
     EXACT,
     "Under GD from an isotropic start, Case 3 and Case 4 have the same law of the loss at every step: it depends on "
     "the eigenvalues alone, not on how they are dealt to blocks.",
-    draws=1000,
+    draws=600,
     judge=lambda one, seen: _same_law(one, seen),
 )
 def one_law(draw: Draw) -> Seen:

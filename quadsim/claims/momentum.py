@@ -21,7 +21,7 @@ LATE = np.unique(np.geomspace(1, 10**7, 60).round().astype(np.int64))  # steps t
     "Heavy ball at lr = 4/(√L+√μ)², momentum ρ², ρ = (√κ−1)/(√κ+1), has loss[t] ≤ (ρ^t (1+(1+ρ)t))² loss[0] for "
     "every t, with equality for every t from the eigenvector of L; from that of μ, loss[t] = (ρ^t (1+(1−ρ)t))² "
     "loss[0].",
-    draws=600,
+    draws=300,
     tight=True,
     rounding=1e-8,
 )
@@ -93,7 +93,7 @@ def heavy_ball_is_best(draw: Draw) -> Seen:
     PROVED,
     "Nesterov at lr = 1/L, momentum (√κ−1)/(√κ+1), has loss[t] ≤ ((1−1/√κ)^t (1+t/√κ))² loss[0] for every t, "
     "with equality for every t from the eigenvector of μ.",
-    draws=600,
+    draws=300,
     tight=True,
     rounding=1e-8,
 )

@@ -104,7 +104,7 @@ def _r_in_case_3(draw: Draw, *, within_blocks: bool) -> float:
     PAPER,
     "In Case 3, Adam (β2 = 1) is about 5 times as fast as GD: what the paper concludes from its bound, read as "
     "a measurement.",
-    draws=400,
+    draws=200,
     judge=lambda claim, seen: _judge_factor(claim, seen),
     expected=REFUTED,
 )
