@@ -22,6 +22,7 @@ AT_ONCE = 2**21  # modes times steps computed together: 16 MB an array
 SCAN = 256  # steps looked at before the search tries to leap
 WINDOW = 2048  # steps that a recurrence may run before it starts from the closed form again
 NEAR = 1e-6  # what that recurrence is off by, beside the largest norm of its window, is a thousandth of this
+TURN = 2 * 10**5  # what a try to leap costs, in modes times steps: about a millisecond; a window costs a tenth
 MOST_SCANNED = 4 * 10**9  # modes times steps that a search may look at: some twenty seconds
 EPS = float(np.finfo(float).eps)
 
@@ -157,7 +158,7 @@ class Course:
             below = near[self.logs(near)[1] <= target]
             if below.size:
                 return int(below[0])
-            looked += steps.size * self.modes.count
+            looked += steps.size * self.modes.count + TURN // 10
             if looked > MOST_SCANNED:
                 raise InputError(
                     f"the gradient norm swings, and is not below tol in the first {t:,} steps, "
@@ -167,14 +168,16 @@ class Course:
             patience -= 1
             if t > end or steps.size < 2 or patience > 0:
                 continue
+            looked += TURN
             pair = steps[-2:]
             norms = self.logs(pair)[1]
-            leap *= 4
-            while leap > scan and not all(
+            least = scan if t < 100 * SCAN else max(scan, 4 * WINDOW)  # a shorter leap gains less than looking
+            leap = max(4 * leap, 4 * least)
+            while leap > least and not all(
                 self._stays_above(int(step), norm, leap, target) for step, norm in zip(pair, norms, strict=True)
             ):
                 leap //= 2
-            if leap > scan:
+            if leap > least:
                 t, scan, failed = int(pair[0]) + leap + 1, SCAN, 0
             else:
                 leap, scan, failed = scan, WINDOW, failed + 1
