@@ -21,7 +21,7 @@ from quadsim.trajectory import EXPLODED
 AT_ONCE = 2**21  # modes times steps computed together: 16 MB an array
 SCAN = 256  # steps looked at before the search tries to leap
 WINDOW = 2048  # steps that a recurrence may run before it starts from the closed form again
-NEAR = 1e-6  # what that recurrence is off by, beside the largest norm of its window, is a thousandth of this
+NEAR = 1e-6  # what that recurrence is off by, relative to the largest norm of its window, is far less than this
 TURN = 2 * 10**5  # what a try to leap costs, in modes times steps: about a millisecond; a window costs a tenth
 MOST_SCANNED = 4 * 10**9  # modes times steps that a search may look at: some twenty seconds
 EPS = float(np.finfo(float).eps)
@@ -195,9 +195,12 @@ class Course:
         first = sign * np.exp(lengths - shift)
         one, two = (path[:, : steps.size] for path in self._solutions)
         with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt(self._squares(one * first[:, :1] + two * first[:, 1:]))
-            least = np.exp(target - shift)
-        return ~(norms > least * (1 + NEAR) + NEAR * norms.max())  # what is not a number is looked at
+            courses = one * first[:, :1] + two * first[:, 1:]
+            norms = np.sqrt(self._squares(courses))
+            margin = np.exp(target - shift) * (1 + NEAR) + NEAR * norms.max()
+            if self.directions is not None:  # modes that cancel each other leave their own rounding
+                margin += 0.01 * NEAR * np.abs(courses).sum(axis=0).max()
+        return ~(norms > margin)  # what is not a number is looked at
 
     @cached_property
     def _solutions(self) -> tuple[np.ndarray, np.ndarray]:

@@ -232,7 +232,8 @@ def tuned_heavy_ball(mu: float, lipschitz: float, curvature: np.ndarray) -> Mode
     size = np.sqrt(lipschitz) + np.sqrt(mu)
     lr, mean = 4 / size**2, np.sqrt(mu) * np.sqrt(lipschitz)
     return _paired(
-        a=lr * curvature, total=lr * (mean + curvature), lean=lr * (mean - curvature), below=lr * (curvature - mu),
+        a=lr * curvature, total=lr * (mean + curvature), below=lr * (curvature - mu),
+        lean=lr * (np.sqrt(mu) * (lipschitz - mu) / size - (curvature - mu)),  # √(μL) − λ, which cancels at κ = 1
         above=lr * (lipschitz - curvature), stable=lr * (mu + (lipschitz - curvature)),
         trace=lr * ((lipschitz + mu) / 2 - curvature),
         log_modulus=_log((lipschitz - mu) / size**2, 2 * np.sqrt(mu) / size),
@@ -251,7 +252,7 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
     q = subtract(ONE, a)
     if momentum is None:
         damping = np.sqrt(lr * mu)
-        b: Pair = ((1 - damping) / (1 + damping), 0.0)
+        b: Pair = (subtract(ONE, twofold.exact_product(lr, mu))[0] / (1 + damping) ** 2, 0.0)  # 1 − √x cancels at x = 1
         rest = 2 * damping / (1 + damping)
         log_momentum, apart = _log(b[0], rest), 4 * lr * (mu - curvature) / (1 + damping) ** 2
     else:

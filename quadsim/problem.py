@@ -248,7 +248,7 @@ def diagonal_of(block: np.ndarray) -> np.ndarray | None:
     return diagonal if np.count_nonzero(block) == np.count_nonzero(diagonal) else None
 
 
-LARGEST_JACOBI = 128  # beyond, Jacobi's method takes several times as long as the usual one
+LARGEST_JACOBI = 512  # beyond, Jacobi's method takes seconds
 
 
 def scaled_eigen(block: np.ndarray, scale: np.ndarray, vectors: bool = True) -> tuple[np.ndarray, np.ndarray]:

@@ -314,6 +314,24 @@ def test_frozen_adam_with_a_tiny_first_gradient_in_one_coordinate(small):
     assert_allclose(run.loss, [float(loss) for loss in losses], rtol=1e-13)
 
 
+def test_a_passage_at_a_node_of_two_modes_that_cancel_is_not_missed():
+    """Frozen Adam, two modes of nearly the same frequency whose gradients cancel for thousands of steps."""
+    small, angle, apart, rest = (
+        3.5598172934813546e-10,
+        0.004303121038182614,
+        6.352426671552254e-05,
+        8.87755424727743e-11,
+    )
+    d = np.array([1, small])
+    h = np.sqrt(np.outer(d, d)) * np.array([[1, apart], [apart, 1]])
+    problem, beta1 = qs.BlockQuadratic.from_blocks([h]), 1 - rest
+    how = {"w0": np.linalg.solve(h, d)}
+    optimizer = qs.FrozenAdam(lr=angle**2 / (1 - beta1), beta1=beta1)
+    found = qs.exact(problem, optimizer, tol=3.0231485859157353e-07, max_steps=11_700_000, **how).steps_to_tol
+    assert found is not None
+    assert found <= 11492797
+
+
 def test_a_search_that_would_take_too_long_is_refused_and_can_be_interrupted(check_refused, monkeypatch):
     """Momentum so close to 1 that the norm swings a hundred million times: bounded, and it tells how far it is."""
     optimizer = qs.HeavyBall(momentum=1 - 1e-9)
