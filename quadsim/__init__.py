@@ -18,29 +18,67 @@ if TYPE_CHECKING:
     from quadsim import optimizers, plots, spectra, table, theory
     from quadsim.cases import case, case_spectra
     from quadsim.closed import exact
-    from quadsim.optimizers import GD, Adam, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
+    from quadsim.comparison import Comparison, compare
+    from quadsim.noise import Noise
+    from quadsim.optimizers import (
+        GD,
+        SGD,
+        AdaGrad,
+        Adam,
+        AdamMini,
+        AdamVariance,
+        AdamW,
+        AdaSGD,
+        AMSGrad,
+        BlockGD,
+        FrozenAdam,
+        HeavyBall,
+        Lion,
+        Magma,
+        Muon,
+        NAdam,
+        Nesterov,
+        Optimizer,
+        RMSProp,
+        SignGD,
+        Signum,
+        SkipUpdate,
+    )
+    from quadsim.own import rule
     from quadsim.problem import BlockQuadratic
+    from quadsim.schedules import Schedule
     from quadsim.solver import Lanes, solve, solve_draws, solve_lanes
     from quadsim.spectra import deal
     from quadsim.trajectory import Status, Trajectory
+    from quadsim.tuning import Tuned, tune
 
 __all__ = [  # noqa: RUF022
     # problems
     "BlockQuadratic", "case", "case_spectra", "deal", "spectra",
     # optimizers
-    "GD", "Adam", "BlockGD", "FrozenAdam", "HeavyBall", "Nesterov", "Optimizer", "optimizers",
+    "GD", "SGD", "AMSGrad", "AdaGrad", "AdaSGD", "Adam", "AdamMini", "AdamVariance", "AdamW", "BlockGD", "FrozenAdam",
+    "HeavyBall", "Lion", "Magma", "Muon", "NAdam", "Nesterov", "Optimizer", "RMSProp", "SignGD", "Signum", "SkipUpdate",
+    "optimizers", "rule",
     # running them
-    "Lanes", "Status", "Trajectory", "exact", "solve", "solve_draws", "solve_lanes",
+    "Lanes", "Noise", "Schedule", "Status", "Trajectory", "exact", "solve", "solve_draws", "solve_lanes",
+    # comparing them
+    "Comparison", "Tuned", "compare", "tune",
     # what must happen, and what did
     "plots", "table", "theory",
 ]  # fmt: skip
 
 _HOMES = {
     "BlockQuadratic": "problem", "case": "cases", "case_spectra": "cases", "deal": "spectra",
-    "GD": "optimizers", "Adam": "optimizers", "BlockGD": "optimizers", "FrozenAdam": "optimizers",
-    "HeavyBall": "optimizers", "Nesterov": "optimizers", "Optimizer": "optimizers",
+    "GD": "optimizers", "SGD": "optimizers", "AMSGrad": "optimizers", "AdaGrad": "optimizers", "AdaSGD": "optimizers",
+    "Adam": "optimizers", "AdamMini": "optimizers", "AdamVariance": "optimizers", "AdamW": "optimizers",
+    "BlockGD": "optimizers", "FrozenAdam": "optimizers", "HeavyBall": "optimizers", "Lion": "optimizers",
+    "Magma": "optimizers", "Muon": "optimizers", "NAdam": "optimizers", "Nesterov": "optimizers",
+    "Optimizer": "optimizers", "RMSProp": "optimizers", "SignGD": "optimizers", "Signum": "optimizers",
+    "SkipUpdate": "optimizers",
+    "rule": "own", "Noise": "noise", "Schedule": "schedules",
     "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory", "exact": "closed",
     "solve": "solver", "solve_draws": "solver", "solve_lanes": "solver",
+    "Comparison": "comparison", "compare": "comparison", "Tuned": "tuning", "tune": "tuning",
 }  # fmt: skip
 
 

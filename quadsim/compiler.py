@@ -9,29 +9,33 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import os
 import shutil
 import sys
 import tempfile
-import textwrap
 import threading
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from quadsim import diagnosis, rules
 from quadsim.checks import InputError
 from quadsim.optimizers import Optimizer
 
-WIDTH = 8  # lanes of a full tile
+WIDTH, WIDE = 8, 32  # lanes of a full tile, and of one for small problems, where a step has little else to amortise
 _lock = threading.Lock()  # numba compiles one kernel at a time
 
 
-def kernel(optimizer: type[Optimizer], width: int) -> Any:
+def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False) -> Any:
     """The compiled kernel for an optimizer's rule, `width` lanes side by side: a module with `begin`, `advance`."""
     with _lock:
-        return _kernel(source(optimizer, width))  # type: ignore[arg-type]
+        text = source(optimizer, width, noisy)
+        try:
+            return _kernel(text)
+        except Exception as error:
+            diagnosis.explain(optimizer, error)
+            raise
 
 
 @functools.cache
@@ -52,14 +56,29 @@ def _kernel(text: str) -> ModuleType:
     return _execute(text, f"quadsim_kernel_{fingerprint}", "<quadsim kernel>")
 
 
-@functools.cache
-def source(optimizer: type[Optimizer], width: int) -> str:
+def source(optimizer: type[Optimizer], width: int, noisy: bool = False) -> str:
     """The text of a kernel: `kernels.py` with the rule of this optimizer in its place."""
+    made = _made.get((optimizer, width, noisy))
+    if made is None or not made[1].is_current():
+        made = _made[optimizer, width, noisy] = _source(optimizer, width, noisy)
+    return made[0]
+
+
+_made: dict[tuple[type[Optimizer], int, bool], tuple[str, rules.Standalone]] = {}
+
+
+def _source(optimizer: type[Optimizer], width: int, noisy: bool) -> tuple[str, rules.Standalone]:
     template = Path(__file__).with_name("kernels.py").read_text(encoding="utf-8")
     head, rest = template.split("# <rule>\n")
     _, tail = rest.split("# </rule>\n")
     head = _exchanged(head, f"WIDTH = {WIDTH} ", f"WIDTH = {width} ")
-    return head + _rule_text(optimizer, width) + tail
+    head = _exchanged(head, "NOISY = False ", f"NOISY = {noisy} ")
+    head = _exchanged(head, "RANDOM = False ", f"RANDOM = {'random' in asked_for(optimizer)} ")
+    rule = rules.Standalone("rule_")
+    rule.add(optimizer.rule, "rule")
+    if optimizer.tick is not None:
+        rule.add(optimizer.tick, "rule_tick")
+    return f"{head}{rule.text}\n\n{_loops(optimizer, width)}{tail}", rule
 
 
 def _exchanged(text: str, old: str, new: str) -> str:
@@ -69,31 +88,54 @@ def _exchanged(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def _rule_text(optimizer: type[Optimizer], width: int) -> str:
-    """The rule for one coordinate, and the loops that bring it to all coordinates and lanes, ROW of them at a time."""
-    names = setting_names(optimizer)
-    states = [f"state[{s}, at + np.uintp(k)]" for s in range(len(optimizer.state))]
-    lane, group = ("0", "0, at + np.uintp(k)") if width == 1 else ("k", "block, k")
-    where = {"g": "g[at + np.uintp(k)]", **dict(zip(optimizer.state, states, strict=True))}
-    where |= {name: f"clock[{c}, {lane}]" for c, name in enumerate(optimizer.clock)}
-    where |= {name: f"settings[{p}, {group}]" for p, name in enumerate(names)}
-    move = _through_stack(
-        "rule", optimizer.rule, where, ["e[at + np.uintp(k)] -=", *(f"{state} =" for state in states)]
-    )
-    text = f"@njit(**FLAGS)\n{_text(optimizer.rule, 'rule')}\n\n"
+def _loops(optimizer: type[Optimizer], width: int) -> str:
+    """The loops that bring the rule to all coordinates and lanes, and its tick to the clock."""
+    loops = _by_coordinate(optimizer, width) if optimizer.scope == "coordinate" else _by_group(optimizer)
     turn = ["pass"]
     if optimizer.tick is not None:
         clocks = {name: f"clock[{c}, k]" for c, name in enumerate(optimizer.clock)}
-        where = clocks | {name: f"settings[{p}, 0, k]" for p, name in enumerate(names)}
-        turn = ["count = clock.shape[1]"]
-        turn += _through_stack("rule_tick", optimizer.tick, where, [f"{clock} =" for clock in clocks.values()])
-        text += f"@njit(**FLAGS)\n{_text(optimizer.tick, 'rule_tick')}\n\n"
-    return text + _LOOPS.format(move=("\n" + " " * 12).join(move), turn=("\n" + " " * 4).join(turn))
+        where = clocks | _settings(optimizer, "0, k") | {"t": "number"}
+        keep = [f"set_clock(clock, {c}, {{new}}, count)" for c in range(len(clocks))]
+        turn = _through_stack("rule_tick", optimizer.tick, where, keep)
+    return loops + _TICK.format(turn=("\n" + " " * 4).join(turn))
+
+
+def _by_coordinate(optimizer: type[Optimizer], width: int) -> str:
+    """The loops of a rule for one coordinate: ROW of them at a time."""
+    here = "at + np.uintp(k)"
+    states = [f"state[{s}, {here}]" for s in range(len(optimizer.state))]
+    where = {"g": f"g[{here}]", "w": f"(e[{here}] + minimizer[{here}])", "random": f"random[{here}]", "t": "number"}
+    where |= dict(zip(optimizer.state, states, strict=True))
+    where |= {name: f"clock[{c}, {'0' if width == 1 else 'k'}]" for c, name in enumerate(optimizer.clock)}
+    where |= _settings(optimizer, f"0, {here}" if width == 1 else "block, k")
+    keep = ["subtract_row(e, i, {new}, count)"]
+    keep += [f"keep_row(state, {s} * state.shape[1] + i, {{new}}, count)" for s in range(len(states))]
+    move = _through_stack("rule", optimizer.rule, where, keep)
+    return _LOOPS.format(move=("\n" + " " * 12).join(move))
+
+
+def _by_group(optimizer: type[Optimizer]) -> str:
+    """The loops of a rule for a whole block: each lane's numbers are gathered, handed over and put back."""
+    where = {"step": "room[0, :n]", "g": "room[1, :n]", "w": "room[2, :n]", "random": "room[3, :n]", "t": "number"}
+    where |= {name: f"room[{4 + s}, :n]" for s, name in enumerate(optimizer.state)}
+    where |= {name: f"clock[{c}, k]" for c, name in enumerate(optimizer.clock)}
+    where |= _settings(optimizer, "block, k")
+    arguments = ", ".join(where[name] for name in names_of(optimizer.rule))
+    gather = [f"room[{4 + s}, i] = state[{s}, at]" for s in range(len(optimizer.state))]
+    put_back = [f"state[{s}, at] = room[{4 + s}, i]" for s in range(len(optimizer.state))]
+    indent = "\n" + " " * 16
+    return _GROUPS.format(gather=indent.join(gather), arguments=arguments, put_back=indent.join(put_back))
+
+
+def _settings(optimizer: type[Optimizer], place: str) -> dict[str, str]:
+    """Where the rule's settings stand; the learning rate has the schedule's factor on it."""
+    found = {name: f"settings[{p}, {place}]" for p, name in enumerate(setting_names(optimizer))}
+    return {name: f"({at} * factor)" if name == "lr" else at for name, at in found.items()}
 
 
 # LLVM unrolls a short loop of constant length before it could vectorise it; so `count` is not a constant.
-_LOOPS = """@njit(**FLAGS)
-def update(e, g, state, settings, clock, groups):
+_LOOPS = """@njit(**HOT)
+def update(e, g, minimizer, random, state, settings, clock, groups, factor, number, status, room):
     low = 0
     for block in range(groups.size):
         high = low + groups[block] * WIDTH
@@ -103,8 +145,35 @@ def update(e, g, state, settings, clock, groups):
         low = high
 
 
-@njit(**FLAGS)
-def tick(clock, settings):
+"""
+
+_GROUPS = """@njit(**HOT)
+def update(e, g, minimizer, random, state, settings, clock, groups, factor, number, status, room):
+    low = 0
+    for block in range(groups.size):
+        n = groups[block]
+        for k in range(WIDTH):
+            if status[k] != RUNNING:
+                continue
+            for i in range(n):
+                at = (low + i) * WIDTH + k
+                room[0, i] = 0.0
+                room[1, i] = g[at]
+                room[2, i] = e[at] + minimizer[at]
+                room[3, i] = random[at]
+                {gather}
+            rule({arguments})
+            for i in range(n):
+                at = (low + i) * WIDTH + k
+                e[at] -= room[0, i]
+                {put_back}
+        low += n
+
+
+"""
+
+_TICK = """@njit(**HOT)
+def tick(clock, settings, factor, number, count):
     {turn}
 
 
@@ -112,45 +181,44 @@ def tick(clock, settings):
 
 
 def _through_stack(name: str, function: Any, where: dict[str, str], targets: list[str]) -> list[str]:
-    """Lines that call the function for every k and put what it returns into the targets.
+    """Lines that call the function for every k and hand what it returns to the targets.
 
     New values go to the stack first: a loop that writes nowhere else needs no proof that its arrays are apart.
     """
     new = [f"new{n}" for n in range(len(targets))]
-    call = f"{name}({', '.join(where[parameter] for parameter in inspect.signature(function).parameters)})"
-    lines = [f"{value} = carray(stack_row(), (ROW,))" for value in new]
-    lines += ["for k in range(count):", f"    {', '.join(f'{value}[k]' for value in new)} = {call}"]
-    for value, target in zip(new, targets, strict=True):
-        lines += ["for k in range(count):", f"    {target} {value}[k]"]
-    return lines
+    call = f"{name}({', '.join(where[parameter] for parameter in names_of(function))})"
+    lines = [f"{value} = stack_row()" for value in new]
+    lines += [f"{value}_row = carray({value}, (ROW,))" for value in new]
+    lines += ["for k in range(count):", f"    {', '.join(f'{value}_row[k]' for value in new)} = {call}"]
+    return lines + [target.format(new=value) for value, target in zip(new, targets, strict=True)]
+
+
+GIVEN = ("g", "w", "t", "random", "step")  # what a rule is given besides its state, clock and settings
+
+
+def asked_for(optimizer: type[Optimizer]) -> list[str]:
+    """Every name that the rule or its tick asks for."""
+    functions = [function for function in (optimizer.rule, optimizer.tick) if function is not None]
+    return list(dict.fromkeys(name for function in functions for name in names_of(function)))
 
 
 def setting_names(optimizer: type[Optimizer]) -> tuple[str, ...]:
     """The settings that the rule (or its tick) asks for by name, in the order of the kernel's array."""
-    known = {"g", *optimizer.state, *optimizer.clock}
-    functions = [function for function in (optimizer.rule, optimizer.tick) if function is not None]
-    asked = [name for function in functions for name in inspect.signature(function).parameters]
-    names = tuple(dict.fromkeys(name for name in asked if name not in known))
+    known = {*GIVEN, *optimizer.state, *optimizer.clock}
+    names = tuple(name for name in asked_for(optimizer) if name not in known)
     for name in names:
         if name not in {item.name for item in fields(optimizer)}:
             raise InputError(
-                f"the rule of {optimizer.name} asks for {name!r}, which is neither g, state, clock nor a setting"
+                f"the rule of {optimizer.name} asks for {name!r}, which is neither g, w, t, random, state, clock nor a "
+                "setting"
             )
     return names
 
 
-def _text(function: Any, name: str) -> str:
-    """The function's text, under a name that nothing else in the kernel has."""
-    used = inspect.getclosurevars(function)
-    for other in (*used.globals, *used.nonlocals):
-        if other not in ("np", "math"):  # the kernel may have the same name for something else
-            raise InputError(f"{function.__name__} uses {other!r}, which a rule cannot see: make it a setting")
-    if function.__name__ == "<lambda>":
-        raise InputError("a rule must be a function of its own, not a lambda")
-    try:
-        return textwrap.dedent(inspect.getsource(function)).replace(f"def {function.__name__}(", f"def {name}(", 1)
-    except OSError:
-        raise InputError(f"{function.__name__} has no source text to compile: define it in a file") from None
+@functools.cache
+def names_of(function: Any) -> list[str]:
+    """The names that a rule or a tick asks for."""
+    return [parameter.name for parameter in rules.parameters(function)]
 
 
 def _fingerprint(text: str) -> str:

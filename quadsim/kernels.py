@@ -18,10 +18,14 @@ from numba import carray, int64, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-WIDTH = 8  # lanes side by side: 8 or 1
+WIDTH = 8  # lanes side by side: 8, 32 or 1
+VECTOR = 8  # floats that are moved together: arrays have room for whole vectors
 ROW = 32  # how many numbers a rule moves together: a few coordinates of all lanes, or many of one
+NOISY = False  # whether the rule sees gradients with noise
+RANDOM = False  # whether the rule asks for random numbers of its own
 CACHE = False  # whether numba keeps the machine code beside this file
 FLAGS = {"nogil": True, "error_model": "numpy"}  # numpy: 1/0 is inf, not an exception
+HOT = {**FLAGS, "forceinline": True}  # what is called at every step: a call with a dozen arrays has its price
 
 RUNNING, CONVERGED, MAX_STEPS, DIVERGED, UNDERFLOW = range(5)
 ZERO, VANISHING, NORMAL = range(3)
@@ -38,26 +42,6 @@ def stack_row(typingctx):
         return cgutils.alloca_once(builder, ir.DoubleType(), size=ROW)
 
     return types.CPointer(types.float64)(), codegen
-
-
-# <rule>
-@njit(**FLAGS)
-def update(e, g, state, settings, clock, groups):
-    low = 0
-    for block in range(groups.size):
-        high = low + groups[block] * WIDTH
-        for i in range(low, high, WIDTH):
-            for k in range(WIDTH):
-                e[i + k] -= settings[0, block, k] * g[i + k]
-        low = high
-
-
-@njit(**FLAGS)
-def tick(clock, settings):
-    pass
-
-
-# </rule>
 
 
 def _vector(width):
@@ -83,6 +67,85 @@ def _splat(builder, data, index, width):
     return builder.shuffle_vector(first, nothing, zeros)
 
 
+def _data(context, builder, signature, args, which):
+    return [context.make_array(signature.args[q])(context, builder, args[q]).data for q in which]
+
+
+def row_moves(put):
+    """Moves `count` floats, rounded up to whole vectors, from a row on the stack into an array from `at` on.
+
+    Written out: LLVM would make a loop of copies a call of memcpy. Arrays have room for whole vectors.
+    """
+
+    @intrinsic
+    def move(typingctx, array, at, row, count):
+        def codegen(context, builder, signature, args):
+            [data] = _data(context, builder, signature, args, [0])
+            _, at, row, count = args
+            integer = count.type
+            for first in range(0, ROW, VECTOR):
+                with builder.if_then(builder.icmp_signed(">", count, integer(first))):
+                    there = builder.add(at, integer(first))
+                    put(builder, data, there, row, integer(first))
+            return context.get_dummy_value()
+
+        return types.void(array, int64, row, int64), codegen
+
+    return move
+
+
+def _keep(builder, data, there, row, here):
+    _store(builder, _load(builder, row, here, VECTOR), data, there)
+
+
+def _subtract(builder, data, there, row, here):
+    _store(builder, builder.fsub(_load(builder, data, there, VECTOR), _load(builder, row, here, VECTOR)), data, there)
+
+
+def _repeat(builder, data, there, row, here):
+    lanes = here.type(here.constant % max(WIDTH, VECTOR))
+    _store(builder, _load(builder, row, lanes, VECTOR), data, there)
+
+
+def _fill(builder, data, there, row, here):
+    _store(builder, _splat(builder, row, here.type(0), VECTOR), data, there)
+
+
+keep_row, subtract_row, repeat_row, fill_row = (row_moves(put) for put in (_keep, _subtract, _repeat, _fill))
+
+
+@njit(**HOT)
+def set_clock(clock, c, row, count):
+    """Row c of the clock, from a row on the stack that has a number for each lane, or one for all."""
+    at, length = c * clock.shape[1], clock.shape[1]
+    if length == 1:
+        clock[c, 0] = carray(row, (ROW,))[0]
+    elif count == 1:
+        fill_row(clock, at, row, length)
+    else:
+        repeat_row(clock, at, row, length)
+
+
+# <rule>
+@njit(**HOT)
+def update(e, g, minimizer, random, state, settings, clock, groups, factor, number, status, room):
+    low = 0
+    for block in range(groups.size):
+        high = low + groups[block] * WIDTH
+        for i in range(low, high, WIDTH):
+            for k in range(WIDTH):
+                e[i + k] -= settings[0, block, k] * factor * g[i + k]
+        low = high
+
+
+@njit(**HOT)
+def tick(clock, settings, factor, number, count):
+    pass
+
+
+# </rule>
+
+
 def _fma(builder, a, b, accumulator):
     """accumulator += a * b, rounded once."""
     kind = a.type
@@ -97,10 +160,6 @@ def _zeros(builder, count, width):
     for accumulator in accumulators:
         builder.store(ir.Constant(_vector(width), [0.0] * width), accumulator)
     return accumulators
-
-
-def _data(context, builder, signature, args, which):
-    return [context.make_array(signature.args[q])(context, builder, args[q]).data for q in which]
 
 
 def rows_times(vectors, width, holds):
@@ -174,38 +233,204 @@ def lane_sums(width):
     return sums
 
 
+@intrinsic
+def unusual(typingctx, eg, gg, stop, explode, status):
+    """Whether some lane that runs has a g*g that is not above `stop` or not finite, or an e*g not below `explode`."""
+
+    def codegen(context, builder, signature, args):
+        *floats, whole = _data(context, builder, signature, args, range(5))
+        zero = ir.IntType(64)(0)
+        eg, gg, stop, explode = (_load(builder, data, zero, WIDTH) for data in floats)
+        lanes = ir.VectorType(ir.IntType(64), WIDTH)
+        status = builder.load(builder.bitcast(whole, lanes.as_pointer()), align=8)
+        running = builder.icmp_signed("==", status, ir.Constant(lanes, [RUNNING] * WIDTH))
+        usual = builder.and_(builder.fcmp_ordered(">", gg, stop), builder.fcmp_ordered("<", eg, explode))
+        usual = builder.and_(usual, builder.fcmp_ordered("<", gg, ir.Constant(_vector(WIDTH), [float("inf")] * WIDTH)))
+        bits = builder.bitcast(builder.and_(running, builder.not_(usual)), ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", bits, ir.IntType(WIDTH)(0))
+
+    return types.boolean(eg, gg, stop, explode, status), codegen
+
+
 # Six rows of lanes (or 24 of one lane) in flight hide the latency of the multiply-add and fill the registers.
 if WIDTH == 1:
     MANY, SOME, FEW = 24, 8, 3
     many, some = rows_times(3, 8, "rows"), rows_times(1, 8, "rows")
     few, one = rows_times(3, 1, "lanes"), rows_times(1, 1, "lanes")
 else:
-    MANY, SOME, FEW = 6, 3, 2
+    MANY, SOME, FEW = (6 if WIDTH == 8 else 4), 3, 2
     many, some, few, one = (rows_times(rows, WIDTH, "lanes") for rows in (MANY, SOME, FEW, 1))
 sums = lane_sums(WIDTH)
 
 
-@njit(**FLAGS)
-def measure(h, sizes, e, g, eg, gg):
-    """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
+@njit(**HOT)
+def times(a, across, sizes, e, g):
+    """g = A e in every lane, for A of square blocks; `across` holds the blocks of Aᵀ, read where rows fill a vector."""
     base, low = 0, 0
     for block in range(sizes.size):
         n, i = sizes[block], 0
         while i + MANY <= n:
-            many(h, e, g, base, low, i, n)
+            many(across if WIDTH == 1 else a, e, g, base, low, i, n)
             i += MANY
         while i + SOME <= n:
-            some(h, e, g, base, low, i, n)
+            some(across if WIDTH == 1 else a, e, g, base, low, i, n)
             i += SOME
         while i + FEW <= n:
-            few(h, e, g, base, low, i, n)
+            few(a, e, g, base, low, i, n)
             i += FEW
         while i < n:
-            one(h, e, g, base, low, i, n)
+            one(a, e, g, base, low, i, n)
             i += 1
         base += n * n
         low += n
-    sums(e, g, low, eg, gg)
+
+
+@njit(**HOT)
+def measure(h, sizes, e, g, eg, gg):
+    """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
+    times(h, h, sizes, e, g)
+    sums(e, g, e.size // WIDTH, eg, gg)
+
+
+@intrinsic
+def high_word(typingctx, a, b):
+    """The upper 64 bits of the product of two uint64."""
+
+    def codegen(context, builder, signature, args):
+        wide = [builder.zext(arg, ir.IntType(128)) for arg in args]
+        return builder.trunc(builder.lshr(builder.mul(*wide), ir.IntType(128)(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+# What a stream of random numbers is for: the third word of its counter.
+BATCH, GRADIENT, LABELS, RULE = range(4)
+
+
+@njit(**FLAGS)
+def philox(key, place, number, use):
+    """Four random words of Philox 4x64-10 (Salmon et al. 2011): `place` in the stream of step `number` for this `use`.
+
+    numpy's `Philox(key=key, counter=[0, number, use, 0])` gives the same words, place after place.
+    """
+    c0, c1, c2, c3 = np.uint64(place + 1), np.uint64(number), np.uint64(use), np.uint64(0)
+    k0, k1 = key[0], key[1]
+    for _ in range(10):
+        high0, low0 = high_word(np.uint64(0xD2E7470EE14C6C93), c0), np.uint64(0xD2E7470EE14C6C93) * c0
+        high1, low1 = high_word(np.uint64(0xCA5A826395121157), c2), np.uint64(0xCA5A826395121157) * c2
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0 += np.uint64(0x9E3779B97F4A7C15)
+        k1 += np.uint64(0xBB67AE8584CAA73B)
+    return c0, c1, c2, c3
+
+
+@njit(**FLAGS)
+def uniform(word):
+    """A number in [0, 1), from the upper 53 bits."""
+    return np.float64(word >> np.uint64(11)) * 2.0**-53
+
+
+@njit(**FLAGS)
+def gaussian(word):
+    """The standard normal number whose distribution function is at a uniform one: Wichura's AS 241 (1988)."""
+    q = (np.float64(word >> np.uint64(12)) + 0.5) * 2.0**-52 - 0.5  # without rounding, and never ±½
+    if abs(q) <= 0.425:
+        r = 0.180625 - q * q
+        top = ((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
+            + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
+            + 1.3314166789178437745e2) * r + 3.3871328727963666080e0  # fmt: skip
+        bottom = ((((((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
+            + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
+            + 4.2313330701600911252e1) * r + 1.0  # fmt: skip
+        return q * top / bottom
+    r = math.sqrt(-math.log(0.5 - abs(q)))
+    if r <= 5.0:
+        r -= 1.6
+        top = ((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r
+            + 1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r
+            + 4.63033784615654529590e0) * r + 1.42343711074968357734e0  # fmt: skip
+        bottom = ((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r
+            + 1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r
+            + 2.05319162663775882187e0) * r + 1.0  # fmt: skip
+    else:
+        r -= 5.0
+        top = ((((((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r
+            + 2.65321895265761230930e-2) * r + 2.96560571828504891230e-1) * r + 1.78482653991729133580e0) * r
+            + 5.46378491116411436990e0) * r + 6.65790464350110377720e0  # fmt: skip
+        bottom = ((((((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r
+            + 7.86869131145613259100e-4) * r + 1.48753612908506148525e-2) * r + 1.36929880922735805310e-1) * r
+            + 5.99832206555887937690e-1) * r + 1.0  # fmt: skip
+    return math.copysign(top / bottom, q)
+
+
+@njit(**FLAGS)
+def sample(weight, k, batch, key, number):
+    """Give the rows of lane k's minibatch the weight n/batch and the others 0; drawn in Floyd's way."""
+    n = weight.size // WIDTH
+    few = min(batch, n - batch)  # draw whichever is fewer: those taken, or those left out
+    drawn, other = (n / batch, 0.0) if few == batch else (0.0, n / batch)
+    for row in range(n):
+        weight[row * WIDTH + k] = other
+    for pick in range(few):
+        if pick % 4 == 0:
+            words = philox(key, pick // 4, number, BATCH)
+        last = n - few + pick
+        row = np.int64(high_word(words[pick % 4], np.uint64(last + 1)))  # even among 0 … last
+        if weight[row * WIDTH + k] == drawn:
+            row = last
+        weight[row * WIDTH + k] = drawn
+
+
+@njit(**FLAGS)
+def add_gaussian(values, k, scale, key, number, use):
+    """Add scale times a standard normal vector to lane k."""
+    for i in range(values.size // WIDTH):
+        if i % 4 == 0:
+            words = philox(key, i // 4, number, use)
+        values[i * WIDTH + k] += scale * gaussian(words[i % 4])
+
+
+@njit(**FLAGS)
+def disturb(e, g, sizes, factor, across, noise, batch, keys, number, status, work):
+    """The gradient that the rule sees, in work[0]: of a minibatch, with noisy labels, with noise of its own.
+
+    With A = X/√n, AᵀA = H, a minibatch B of k rows has the gradient (n/k) Σ a (aᵀe − noise) over its rows a.
+    """
+    noisy, residual, weight = work[0], work[1], work[2]
+    if batch > 0 or noise[1] > 0:
+        times(factor, across, sizes, e, residual)
+        for k in range(WIDTH):
+            if status[k] != RUNNING:
+                continue
+            if noise[1] > 0:
+                add_gaussian(residual, k, noise[1], keys[k], number, LABELS)
+            if batch > 0:
+                sample(weight, k, batch, keys[k], number)
+        if batch > 0:
+            for i in range(residual.size):
+                residual[i] *= weight[i]
+        times(across, factor, sizes, residual, noisy)
+    else:
+        for i in range(g.size):
+            noisy[i] = g[i]
+    if noise[0] > 0:
+        for k in range(WIDTH):
+            if status[k] == RUNNING:
+                add_gaussian(noisy, k, noise[0], keys[k], number, GRADIENT)
+
+
+@njit(**FLAGS)
+def throw(random, places, keys, number, status):
+    """A uniform number for each coordinate: the one at its place in the rule's own stream."""
+    for k in range(WIDTH):
+        if status[k] != RUNNING:
+            continue
+        block = -1
+        for i in range(k, random.size, WIDTH):
+            if places[i] // 4 != block:
+                block = places[i] // 4
+                words = philox(keys[k], block, number, RULE)
+            random[i] = uniform(words[places[i] % 4])
 
 
 @njit(**FLAGS)
@@ -269,10 +494,17 @@ def at_zero(e, k):
 
 
 @njit(**FLAGS)
-def ending(e, g, k, units, watched, largest, t, end, finite, size, target):
-    """How lane k ends at step t, or that it runs on. Its own numbers decide, not which lane made us look."""
+def ending(e, g, k, units, watched, largest, t, end, finite, size, target, restless):
+    """How lane k ends at step t, or that it runs on. Its own numbers decide, not which lane made us look.
+
+    Where noise moves a lane even from its minimum, zero is a point like any other.
+    """
     if not finite:
         return DIVERGED
+    if restless:
+        if size <= target and target > 0:
+            return CONVERGED
+        return MAX_STEPS if t == end else RUNNING
     if size <= target and (size > 0 or at_zero(e, k)):  # else the gradient has underflowed, not the error
         return CONVERGED
     due = t == end or t % WATCH == 0
@@ -292,10 +524,11 @@ def retire(e, state, final, k):
 
 
 ADVANCE = (
-    "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1], float64[:,::1],"
-    " int64[::1], int64, int64, int64, float64, float64[::1], float64[::1], int64[::1], boolean[:,::1], int64[::1],"
-    " int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1], float64[::1], float64[:,::1],"
-    " float64[:,::1])"
+    "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
+    " float64[:,::1], int64, int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
+    " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1], int64[::1],"
+    " boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1],"
+    " float64[::1], float64[:,::1], float64[:,::1])"
 )
 
 
@@ -304,13 +537,25 @@ def advance(
     # the problem
     h,  # the blocks, row after row, one after the other
     sizes,  # (blocks,)
+    minimizer,  # (d * lanes,)
     # where the lanes stand
     e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
     g,  # (d * lanes,) scratch: the gradient at e
     state,  # (names, d * lanes) what the rule remembers of each coordinate
-    settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane (names, 1, d)
+    settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane by coordinate: (names, 1, d)
     clock,  # (names, ROW) what the rule needs once a step, repeated; for one lane (names, 1)
+    clocks,  # 1 if all lanes have the same clock, otherwise their number
     groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    # what the steps are like
+    schedule,  # factors on the learning rate: one for all steps, or one for each from step t on
+    factor,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
+    across,  # the blocks of Aᵀ
+    noise,  # (2,) scales of the noise: of the gradient, of the labels
+    batch,  # rows in a minibatch; 0 for all of them
+    keys,  # (lanes, 2) of the runs' random streams
+    places,  # (d * lanes,) each coordinate's place in the rule's own stream
+    work,  # (4, d * lanes) scratch: noisy gradient, residuals, weights of the rows, random numbers
+    room,  # (4 + names, largest group) scratch: a rule for whole blocks works here
     # how far, and until when
     t,  # the step that e stands at
     until,  # the step to return at
@@ -334,7 +579,7 @@ def advance(
 ):
     """Run every lane from step t to step `until` or to its own end; the step reached."""
     eg, gg, stop, explode = scratch[0], scratch[1], scratch[2], scratch[3]
-    running, watching = 0, False
+    running, watching, began, restless = 0, False, t, NOISY and noise[0] + noise[1] > 0
     for k in range(WIDTH):
         # A lane whose g*g is above `stop` and whose e*g is below `explode` needs no further look.
         stop[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), TINY_SQUARE)
@@ -345,9 +590,7 @@ def advance(
     while running:
         measure(h, sizes, e, g, eg, gg)
         look = t == end or (watching and t % WATCH == 0)
-        for k in range(WIDTH):
-            if status[k] == RUNNING and not (gg[k] > stop[k] and eg[k] < explode[k] and gg[k] < np.inf):
-                look = True
+        look |= unusual(eg, gg, stop, explode, status)
         if t == marks[cursor[0]]:
             for k in range(WIDTH):
                 loss_at[cursor[0], k] = 0.5 * eg[k]
@@ -359,7 +602,7 @@ def advance(
                     continue
                 size = norm(gg[k], g, k)
                 finite, target = eg[k] <= explode[k] and gg[k] < np.inf, tol * first_norm[k]
-                status[k] = ending(e, g, k, units, watched, largest, t, end, finite, size, target)
+                status[k] = ending(e, g, k, units, watched, largest, t, end, finite, size, target, restless)
                 if status[k] == RUNNING:
                     continue
                 stopped[k] = t
@@ -369,7 +612,13 @@ def advance(
                 running -= 1
         if t >= until or not running:
             break
-        tick(clock, settings)
-        update(e, g, state, settings, clock, groups)
+        rate = schedule[t - began if schedule.size > 1 else 0]
         t += 1
+        if NOISY:
+            disturb(e, g, sizes, factor, across, noise, batch, keys, t, status, work)
+        if RANDOM:
+            throw(work[3], places, keys, t, status)
+        tick(clock, settings, rate, float(t), clocks)
+        seen = work[0] if NOISY else g
+        update(e, seen, minimizer, work[3], state, settings, clock, groups, rate, float(t), status, room)
     return t

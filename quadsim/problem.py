@@ -17,6 +17,7 @@ from quadsim.checks import InputError, InputTypeError
 from quadsim.streams import stream
 
 BASES = ("blocks", "whole")
+STARTS = ("gaussian", "ones")
 LARGEST_BLOCK = 2048  # a dense basis of more would take minutes to draw
 
 
@@ -204,9 +205,28 @@ class BlockQuadratic:
             low += len(block)
         return found
 
-    def start(self, seed: int) -> np.ndarray:
-        """The standard Gaussian starting point of `seed`."""
-        return stream(seed, "start").standard_normal(self.dim)
+    def factor(self, *, symmetric: bool) -> list[np.ndarray]:
+        """Each block's A with AᵀA = H: the symmetric root UΛ^½Uᵀ, or Λ^½Uᵀ, eigenvalues increasing."""
+        found = []
+        for basis, values in zip(self._bases, self.eigenvalues, strict=True):
+            rows = np.sqrt(values)[:, None] * basis.T
+            root = basis @ rows
+            found.append((root + root.T) / 2 if symmetric else rows)
+        return found
+
+    @cached_property
+    def _bases(self) -> list[np.ndarray]:
+        """Each block's eigenvectors, columns in the order of its eigenvalues."""
+        return [np.linalg.eigh(block)[1] for block in self.blocks]
+
+    def start(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
+        """The starting point of `seed`: "gaussian", "ones", or a number: the Gaussian one scaled to this norm."""
+        if isinstance(kind, str):
+            if checks.choice("start", kind, STARTS) == "ones":
+                return np.ones(self.dim)
+            return stream(seed, "start").standard_normal(self.dim)
+        point = stream(seed, "start").standard_normal(self.dim)
+        return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
 
 
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim import checks, closed, tiles
+from quadsim import checks, closed, compiler, schedules, tiles
 from quadsim.checks import InputError, InputTypeError
+from quadsim.noise import Noise
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
+from quadsim.schedules import Schedule
+from quadsim.streams import MOST_SEED
 from quadsim.tiles import Lane
 from quadsim.trajectory import MOST_STEPS, Trajectory, record_marks
 
@@ -40,6 +43,8 @@ def solve(
     max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
     record: str | int = "log",
+    noise: Noise | None = None,
+    schedule: Schedule | str = "constant",
     progress: Progress | None = None,
 ) -> Trajectory:
     """Run one optimizer on one problem.
@@ -48,19 +53,32 @@ def solve(
     ----------
     w0 : (dim,) array, optional
         The start; by default the standard Gaussian point of `seed`.
+    seed : int
+        Fixes the start, if it is not given, and everything that is random on the way.
     max_steps : int
         The last step to take.
     tol : float
         Stop at the first step with ‖g‖/‖g₀‖ ≤ tol; 0 runs on.
     record : "log" or int
         Which steps to keep: log-spaced (every one at first), or every k-th.
+    noise : Noise, optional
+        Minibatches, noise of the gradient, noisy labels. Loss, gradient norm and tol are those of the full gradient.
+    schedule : Schedule or its name
+        The factor on the learning rate at each step.
     progress : callable, optional
         Told the step reached, about ten times a second; with several tiles of lanes, each tells its own.
     """
-    starts = None if w0 is None else [w0]
-    seeds = None if w0 is not None else [seed]
     lanes = solve_lanes(
-        problem, [optimizer], w0=starts, seeds=seeds, max_steps=max_steps, tol=tol, record=record, progress=progress
+        problem,
+        [optimizer],
+        w0=None if w0 is None else [w0],
+        seeds=[seed],
+        max_steps=max_steps,
+        tol=tol,
+        record=record,
+        noise=noise,
+        schedule=schedule,
+        progress=progress,
     )
     return lanes[0]
 
@@ -96,13 +114,16 @@ def solve_lanes(
     max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
     record: str | int = "log",
+    noise: Noise | None = None,
+    schedule: Schedule | str = "constant",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Lanes:
     """Run many optimizers, starts or both on one problem, side by side.
 
-    Lane k runs ``optimizers[k]`` from ``w0[k]`` (or from the Gaussian point of ``seeds[k]``); a list of one serves all
-    lanes. Optimizers of different kinds may be mixed. A lane's numbers depend on its own definition alone.
+    Lane k runs ``optimizers[k]`` from ``w0[k]`` (or from the Gaussian point of ``seeds[k]``, which also fixes what is
+    random on the way); a list of one serves all lanes. Optimizers of different kinds may be mixed. A lane's numbers
+    depend on its own definition alone.
 
     >>> qs.solve_lanes(problem, [qs.Adam(lr=lr) for lr in rates], seeds=[0]).table()
     """
@@ -112,8 +133,9 @@ def solve_lanes(
     marks = np.append(record_marks(record, max_steps), np.iinfo(np.int64).max)  # the kernel reads one mark ahead
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
-    lanes = _lanes(problem, optimizers, w0, seeds)
-    cut, job = tiles.cut(lanes), tiles.Job(problem, max_steps, tol, marks, progress)
+    noise, schedule = _conditions(problem, noise, schedule, max_steps)
+    lanes = _lanes(problem, optimizers, w0, seeds, noise)
+    cut, job = tiles.cut(lanes), tiles.Job(problem, max_steps, tol, marks, noise, schedule, progress)
     if threads == 1 or len(cut) == 1:
         done = [tiles.run(job, tile) for tile in cut]
     else:
@@ -138,12 +160,16 @@ def solve_draws(
     tol: float = 1e-6,
     record: str | int = "log",
     engine: str | None = "iterate",
+    noise: Noise | None = None,
+    schedule: Schedule | str = "constant",
+    start: str | float = "gaussian",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Lanes:
-    """Every optimizer on every draw of a problem: ``draw(seed)`` is the problem, and the seed draws its start too.
+    """Every optimizer on every draw of a problem: ``draw(seed)`` is the problem; the seed draws start and noise too.
 
     Runs are in the order of the seeds, and of the optimizers within each; `progress` is told how many seeds are done.
+    ``start`` is that of `BlockQuadratic.start`.
     ``engine`` is "iterate", "exact", or None for "exact" where there is a closed form. Without ``max_steps``, exact
     runs take as many steps as they need, and iterated ones 100,000 at most.
 
@@ -157,7 +183,8 @@ def solve_draws(
     optimizers = _checked(optimizers)
     if not optimizers:
         raise InputError("optimizers must name at least one")
-    engines = [engine_for(optimizer, engine) for optimizer in optimizers]
+    noisy = (noise is not None and noise.any) or schedules.schedule(schedule).changes
+    engines = [engine_for(optimizer, engine, noisy) for optimizer in optimizers]
     by_closed_form, by_loop = ([o for o, e in zip(optimizers, engines, strict=True) if e == name] for name in ENGINES)
 
     cancelled = Event()
@@ -169,12 +196,14 @@ def solve_draws(
     def one(seed: int) -> list[Trajectory]:
         problem, known = draw(seed), []
         how: dict[str, Any] = {"tol": tol, "record": record}
+        w0 = None if start == "gaussian" else problem.start(seed, start)
         for optimizer in by_closed_form:
             heard()
-            known.append(closed.exact(problem, optimizer, seed=seed, max_steps=max_steps, progress=heard, **how))
+            known.append(closed.exact(problem, optimizer, w0=w0, seed=seed, max_steps=max_steps, progress=heard, **how))
         steps = USUAL_STEPS if max_steps is None else max_steps
         looped: Any = []
         if by_loop:
+            how |= {"noise": noise, "schedule": schedule, "w0": None if w0 is None else [w0]}
             looped = solve_lanes(problem, by_loop, seeds=[seed], max_steps=steps, threads=1, progress=heard, **how)
         runs = {"exact": iter(known), "iterate": iter(looped)}
         return [next(runs[name]) for name in engines]
@@ -196,39 +225,57 @@ def solve_draws(
     return Lanes(tuple(runs))
 
 
-def engine_for(optimizer: Optimizer, engine: str | None = None) -> str:
-    """The engine to run this optimizer with: the one asked for, or "exact" where it has a closed form."""
+def engine_for(optimizer: Optimizer, engine: str | None = None, noisy: bool = False) -> str:
+    """The engine to run this optimizer with: the one asked for, or "exact" where it has a closed form.
+
+    With noise, or a learning rate that changes, nothing has one.
+    """
     known = closed.has_closed_form(optimizer)
     if engine is None:
-        return "exact" if known else "iterate"
+        return "exact" if known and not noisy else "iterate"
+    if engine == "exact" and noisy:
+        raise InputError("engine exact knows neither noise nor a changing learning rate: use engine iterate")
     if checks.choice("engine", engine, ENGINES) == "exact" and not known:
         raise InputError(f"{optimizer.name} has no closed form: use engine iterate for it, or leave engine out")
     return engine
 
 
-def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any) -> list[Lane]:
+def _conditions(
+    problem: BlockQuadratic, noise: Noise | None, schedule: Schedule | str, max_steps: int
+) -> tuple[Noise, Schedule]:
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
+    noise = Noise() if noise is None else noise
+    if not isinstance(noise, Noise):
+        raise InputTypeError(f"noise must be a Noise, such as Noise(batch=3), got {checks.shown(noise)}")
+    noise.check(problem)
+    schedule = schedules.schedule(schedule)
+    schedule.check(max_steps)
+    return noise, schedule
+
+
+def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any, noise: Noise) -> list[Lane]:
     optimizers = _checked(optimizers)
-    if w0 is not None and seeds is not None:
-        raise InputError("give w0 or seeds, not both")
-    if w0 is not None:
-        starts = [checks.vector("w0", start, problem.dim) for start in _listed("w0", w0)]
-        seeds = [None] * len(starts)
-    else:
-        seeds = [0] if seeds is None else _listed("seeds", seeds)
-        starts = [problem.start(seed) for seed in seeds]
-    count = max(len(optimizers), len(starts))
-    if len(optimizers) not in (1, count) or len(starts) not in (1, count) or not optimizers or not starts:
-        raise InputError(
-            f"{len(optimizers)} optimizers and {len(starts)} starts make no lanes: give as many of each, or one"
-        )
-    lanes = []
-    for number in range(count):
-        start = number % len(starts)
-        error = starts[start] - problem.minimizer
-        optimizer = optimizers[number % len(optimizers)].resolved(problem, error)
-        lanes.append(Lane(number, optimizer, error, seeds[start]))
+    for optimizer in optimizers:
+        if noise.any and optimizer.exact_gradients:
+            raise InputError(f"{optimizer.name} needs gradients without noise: use sgd with nesterov, or no noise")
+    seeds = [0] if seeds is None else _listed("seeds", seeds)
+    seeds = [checks.whole("seed", seed, at_least=0, at_most=MOST_SEED) for seed in seeds]
+    starts = [None] if w0 is None else [checks.vector("w0", start, problem.dim) for start in _listed("w0", w0)]
+    counts = [len(optimizers), len(starts), len(seeds)]
+    if any(count not in (1, max(counts)) for count in counts):
+        kinds = f"{len(optimizers)} optimizers, {len(starts)} starts and {len(seeds)} seeds"
+        raise InputError(f"{kinds} make no lanes: give as many of each, or one")
+    lanes, drawn = [], {}
+    for number in range(max(counts)):
+        start, seed = starts[number % len(starts)], seeds[number % len(seeds)]
+        optimizer = optimizers[number % len(optimizers)]
+        if start is None and seed not in drawn:
+            drawn[seed] = problem.start(seed)
+        error = (drawn[seed] if start is None else start) - problem.minimizer
+        random = noise.any or "random" in compiler.asked_for(type(optimizer))
+        optimizer = optimizer.resolved(problem, error)
+        lanes.append(Lane(number, optimizer, error, seed if start is None or random else None))
     return lanes
 
 

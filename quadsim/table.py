@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,6 +30,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "grad_norm": float(run.grad_norm[-1]) if run.grad_norm.size else None,
             "status": str(run.status),
             "engine": run.engine,
+            **_conditions(run),
         }
         for lane, run in enumerate(runs)
     ]
@@ -114,6 +116,12 @@ def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
 def _log_relative(run: Trajectory) -> np.ndarray:
     norms = np.maximum(run.grad_norm, 1e-300)
     return np.log10(norms / norms[0])
+
+
+def _conditions(run: Trajectory) -> dict[str, Any]:
+    """Noise and schedule, where a run has them."""
+    noise = dataclasses.asdict(run.noise) if run.noise.any else {}
+    return noise | ({"schedule": str(run.schedule)} if run.schedule.changes else {})
 
 
 def _cell(value: object) -> object:

@@ -5,21 +5,28 @@ Everything here has been checked by `solver` before. The layout of the arrays is
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from quadsim import compiler
+from quadsim import compiler, diagnosis
+from quadsim.noise import Noise, run_key
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
+from quadsim.schedules import Schedule
 from quadsim.trajectory import EXPLODED, Status, Trajectory
 
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
+SMALL = 64  # dimensions up to which wide tiles are quicker
+PAGE, SHIFT = 4096, 512  # bytes
+LONGEST_SLICE = 4_000_000  # steps; a schedule has a number for each
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,11 @@ class Lane:
     error: np.ndarray
     seed: int | None
 
+    @property
+    def noise_seed(self) -> int:
+        """The seed of its random numbers."""
+        return 0 if self.seed is None else self.seed
+
 
 @dataclass(frozen=True)
 class Job:
@@ -40,61 +52,145 @@ class Job:
     max_steps: int
     tol: float
     marks: np.ndarray  # the steps to record, and one beyond reach
+    noise: Noise
+    schedule: Schedule
     progress: Callable[[int], None] | None
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 def cut(lanes: list[Lane]) -> list[list[Lane]]:
-    """Tiles of up to eight lanes of one kind of optimizer; one or two left over are quicker alone."""
+    """Tiles of lanes of one kind of optimizer, 8 or (in small problems) 32; one or two left over are quicker alone."""
     kinds: dict[type[Optimizer], list[Lane]] = {}
     for lane in lanes:
         kinds.setdefault(type(lane.optimizer), []).append(lane)
     tiles = []
     for alike in kinds.values():
-        for k in range(0, len(alike), compiler.WIDTH):
-            tile = alike[k : k + compiler.WIDTH]
+        wide = len(alike) > compiler.WIDTH and alike[0].error.size <= SMALL
+        width = compiler.WIDE if wide else compiler.WIDTH
+        for k in range(0, len(alike), width):
+            tile = alike[k : k + width]
             tiles += [tile] if len(tile) > 2 else [[lane] for lane in tile]
     return tiles
 
 
 def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
     """Run the lanes of one tile to their ends."""
-    problem, kind = job.problem, type(tile[0].optimizer)
-    width = 1 if len(tile) == 1 else compiler.WIDTH
-    kernel = compiler.kernel(kind, width)
-    lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
-    blocks, sizes = np.concatenate([b.ravel() for b in problem.blocks]), np.array(problem.sizes, dtype=np.int64)
-    e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
-    g, scratch = _aligned(np.zeros_like(e)), np.zeros((4, width))
-    kernel.begin(blocks, sizes, e, g, scratch)
-    first_norm = scratch[2].copy()
-    with np.errstate(over="ignore"):
-        limit = EXPLODED * np.maximum(0.5 * scratch[0], problem.lipschitz)
-    state, settings, clock, groups = _pack(kernel, problem, lanes, g)
-    units = np.zeros(problem.dim, dtype=np.int64) if kind.linear else problem.units()
-    watched = np.zeros((units.max() + 1, width), dtype=bool)
-    if not kind.linear:  # a linear method may put a unit on its minimum; others are watched
-        for k, lane in enumerate(lanes):
-            watched[units[lane.error != 0], k] = True
-    left = _Left(job.marks.size, problem.dim, width)
-    left.status[len(tile) :], left.stopped[len(tile) :] = kernel.MAX_STEPS, 0
-
-    t, length = 0, FIRST_SLICE // sum(n * n for n in problem.sizes) + 1
-    while (left.status == kernel.RUNNING).any():
+    running = _Running(job, tile)
+    length = FIRST_SLICE // sum(n * n for n in job.problem.sizes) + 1
+    while running.any:
         if job.cancelled.is_set():
             raise KeyboardInterrupt
         began = time.perf_counter()
-        until = min(t + length, job.max_steps)
-        t = kernel.advance(
-            blocks, sizes, e, g, state, settings, clock, groups, t, until, job.max_steps, job.tol, first_norm, limit,
-            units, watched, np.zeros(len(watched), dtype=np.int64), job.marks, left.cursor, left.loss_at,
-            left.norm_at, left.status, left.stopped, left.final, left.final_loss_norm, scratch,
-        )  # fmt: skip
-        length = int(length * min(SLICE_SECONDS / max(time.perf_counter() - began, 1e-9), 10)) + 1
+        t = running.advance(min(running.t + length, job.max_steps))
+        faster = SLICE_SECONDS / max(time.perf_counter() - began, 1e-9)
+        length = min(int(length * min(faster, 10)) + 1, LONGEST_SLICE)
         if job.progress is not None:
             job.progress(t)
-    statuses = {getattr(kernel, status.name): status for status in Status}
-    return [_trajectory(job, lane, left, k, statuses) for k, lane in enumerate(tile)]
+    done = running.trajectories()
+    for lane, trajectory in zip(tile, done, strict=True):
+        if trajectory.status is Status.DIVERGED and lane.optimizer.own and not np.isfinite(trajectory.w).all():
+            _find_fault(job, lane, trajectory.last_step)
+    return done
+
+
+class _Running:
+    """The lanes of one tile, as arrays, on their way."""
+
+    def __init__(self, job: Job, tile: list[Lane]) -> None:
+        problem, self.job, self.tile, self.t = job.problem, job, tile, 0
+        self.kind = type(tile[0].optimizer)
+        width = next(width for width in (1, compiler.WIDTH, compiler.WIDE) if len(tile) <= width)
+        self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any)
+        lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
+        self.blocks, self.sizes = _flat(problem.blocks), np.array(problem.sizes, dtype=np.int64)
+        self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
+        self.g, self.scratch = _aligned(np.zeros_like(self.e), 4), np.zeros((4, width))
+        kernel.begin(self.blocks, self.sizes, self.e, self.g, self.scratch)
+        self.first_norm = self.scratch[2].copy()
+        with np.errstate(over="ignore"):
+            self.limit = EXPLODED * np.maximum(0.5 * self.scratch[0], problem.lipschitz)
+        self.state, self.settings, self.clock, self.groups = _pack(kernel, problem, lanes, self.g)
+        self.clocks = 1 if _same_clock(self.kind, lanes) else width
+        self.minimizer = _aligned(np.repeat(problem.minimizer, width), 6)
+        self._pack_noise(lanes)
+        self.room = np.zeros((4 + len(self.kind.state), self.groups.max()))
+        self.units = np.zeros(problem.dim, dtype=np.int64) if self.kind.linear else problem.units()
+        self.watched = np.zeros((self.units.max() + 1, width), dtype=bool)
+        if not self.kind.linear:  # a linear method may put a unit on its minimum; others are watched
+            for k, lane in enumerate(lanes):
+                self.watched[self.units[lane.error != 0], k] = True
+        self.left = _Left(job.marks.size, problem.dim, width)
+        self.left.status[len(tile) :], self.left.stopped[len(tile) :] = kernel.MAX_STEPS, 0
+
+    def _pack_noise(self, lanes: list[Lane]) -> None:
+        noise, problem, width = self.job.noise, self.job.problem, len(lanes)
+        examples = noise.examples(problem)
+        self.factor, self.across = _flat(examples), _flat([a.T for a in examples])
+        self.scales = np.array([noise.noise, noise.label_noise / np.sqrt(problem.dim)])
+        random = "random" in compiler.asked_for(self.kind)
+        self.places = np.zeros(self.e.size if random else 0, dtype=np.int64)
+        if random:
+            by = {
+                "block": np.repeat(np.arange(len(problem.sizes)), problem.sizes),
+                "coordinate": np.arange(problem.dim),
+            }
+            for k, lane in enumerate(lanes):
+                self.places[k::width] = by[lane.optimizer.random_by]
+        self.keys = np.zeros((width, 2), dtype=np.uint64)
+        if noise.any or random:
+            self.keys[:] = [run_key(lane.noise_seed) for lane in lanes]
+        self.work = _aligned(np.zeros((4, self.e.size)), 5)
+
+    @property
+    def any(self) -> bool:
+        """Whether a lane has not ended yet."""
+        return bool((self.left.status == self.kernel.RUNNING).any())
+
+    def advance(self, until: int) -> int:
+        """Run on to step `until`, or to the lanes' ends; the step reached."""
+        job, left = self.job, self.left
+        factors = np.ones(1)
+        if job.schedule.changes:
+            factors = job.schedule.factors(
+                self.t + 1, max(until, self.t + 2), job.max_steps
+            )  # two: one would be for all
+        self.t = self.kernel.advance(
+            self.blocks, self.sizes, self.minimizer, self.e, self.g, self.state, self.settings, self.clock, self.clocks,
+            self.groups,
+            factors, self.factor, self.across, self.scales, job.noise.batch or 0, self.keys, self.places, self.work,
+            self.room, self.t, until, job.max_steps, job.tol, self.first_norm, self.limit, self.units, self.watched,
+            np.zeros(len(self.watched), dtype=np.int64), job.marks, left.cursor, left.loss_at, left.norm_at,
+            left.status, left.stopped, left.final, left.final_loss_norm, self.scratch,
+        )  # fmt: skip
+        return self.t
+
+    def trajectories(self) -> list[Trajectory]:
+        statuses = {getattr(self.kernel, status.name): status for status in Status}
+        with np.errstate(divide="ignore"):  # the logarithm of 0
+            return [_trajectory(self.job, lane, self.left, k, statuses) for k, lane in enumerate(self.tile)]
+
+
+def _find_fault(job: Job, lane: Lane, step: int) -> None:
+    """Go back to the step before a rule of the user's own went wrong, and tell the line that did, if one did."""
+    again = _Running(replace(job, marks=job.marks[-1:], progress=None), [lane])
+    again.advance(step - 1)
+    kind, e, g, state = again.kind, again.e.copy(), again.g.copy(), again.state.copy()
+    again.advance(step)  # for the noise and the clock of this step
+    seen, problem = again.work[0] if job.noise.any else g, job.problem
+    factor = job.schedule.factors(step, step, job.max_steps)[0]
+    names = compiler.setting_names(kind)
+    groups = {"coordinate": np.arange(problem.dim + 1), "block": np.cumsum([0, *problem.sizes])}
+    ends = groups.get(kind.scope, np.array([0, problem.dim]))
+    for low, high in itertools.pairwise(ends):
+        part = low if kind.scope == "coordinate" else slice(low, high)
+        of_block = np.searchsorted(np.cumsum(problem.sizes), low, side="right")
+        given = {"g": seen[part], "w": (e + problem.minimizer)[part], "random": again.work[3][part], "t": float(step)}
+        given |= {"step": np.zeros(high - low)} | {name: state[s][part] for s, name in enumerate(kind.state)}
+        given |= {name: again.clock[c, 0] for c, name in enumerate(kind.clock)}
+        for name in names:
+            value = float(np.broadcast_to(getattr(lane.optimizer, name), len(problem.sizes))[of_block])
+            given[name] = value * factor if name == "lr" else value
+        diagnosis.find_fault(kind, {name: given[name] for name in compiler.names_of(kind.rule)}, step)
 
 
 class _Left:
@@ -111,37 +207,61 @@ def _pack(kernel: Any, problem: BlockQuadratic, lanes: list[Lane], g: np.ndarray
     """What the rule needs at step 0, given the first gradients: (state, settings, clock, groups)."""
     kind, width = type(lanes[0].optimizer), len(lanes)
     names, sizes = compiler.setting_names(kind), np.array(problem.sizes, dtype=np.int64)
-    state = _aligned(np.zeros((len(kind.state), problem.dim * width)))
-    if width == 1:  # settings by coordinate, all of them moved in one loop
+    row = -(-problem.dim * width * 8 // PAGE) * PAGE // 8 + SHIFT // 8  # rows of whole vectors, one place further each
+    state = _aligned(np.zeros((len(kind.state), row)), 1)
+    if kind.scope != "coordinate":
+        groups = sizes if kind.scope == "block" else np.array([problem.dim], dtype=np.int64)
+        clock, settings = np.zeros((len(kind.clock), width)), np.zeros((len(names), len(groups), width))
+    elif width == 1:  # settings by coordinate, all of them moved in one loop
         groups, clock = np.array([problem.dim], dtype=np.int64), np.zeros((len(kind.clock), 1))
         settings = _aligned(np.zeros((len(names), 1, problem.dim)))
-    else:  # settings by block, the lanes' repeated to the length of a row
-        groups, clock = sizes, np.zeros((len(kind.clock), kernel.ROW))
-        settings = _aligned(np.zeros((len(names), len(sizes), kernel.ROW)))
-    for k, lane in enumerate(lanes):
-        for s, values in enumerate(lane.optimizer.first_state(g[k::width].copy())):
-            state[s, k::width] = values
-        clock[:, k::width] = np.reshape(lane.optimizer.first_clock(), (-1, 1))
-        for p, name in enumerate(names):
-            by_block = np.broadcast_to(getattr(lane.optimizer, name), sizes.shape)
-            if width == 1:
-                settings[p, 0] = np.repeat(by_block, sizes)
-            else:
-                settings[p, :, k::width] = by_block[:, None]
+    else:  # settings by block if they differ, the lanes' repeated to the length of a row
+        differ = any(isinstance(getattr(lane.optimizer, name), tuple) for lane in lanes for name in names)
+        groups = sizes if differ else np.array([problem.dim], dtype=np.int64)
+        clock = _aligned(np.zeros((len(kind.clock), kernel.ROW)), 7)
+        settings = _aligned(np.zeros((len(names), len(groups), kernel.ROW)), 3)
+    optimizers = [lane.optimizer for lane in lanes]
+    for k, optimizer in enumerate(optimizers):
+        for s, values in enumerate(optimizer.first_state(g[k::width].copy())):
+            state[s, k : problem.dim * width : width] = values
+    first = np.array([optimizer.first_clock() for optimizer in optimizers]).reshape(width, -1).T  # (names, lanes)
+    clock[:] = np.tile(first, clock.shape[1] // width)
+    for p, name in enumerate(names):
+        chosen = [getattr(optimizer, name) for optimizer in optimizers]
+        if any(isinstance(value, tuple) for value in chosen):
+            by_lane = np.array([np.broadcast_to(value, sizes.shape) for value in chosen]).T  # (blocks, lanes)
+        else:
+            by_lane = np.tile(chosen, (len(groups), 1))
+        if kind.scope == "coordinate" and width == 1:
+            settings[p, 0] = np.repeat(by_lane[:, 0], sizes if len(by_lane) == len(sizes) > 1 else problem.dim)
+        else:
+            settings[p] = np.tile(by_lane, settings.shape[2] // width)
     return state, settings, clock, groups
+
+
+def _same_clock(kind: type[Optimizer], lanes: list[Lane]) -> bool:
+    """Whether all lanes have the same clock: settings that their ticks ask for, and a first clock."""
+    if kind.tick is None:
+        return True
+    names = [name for name in compiler.setting_names(kind) if name in compiler.names_of(kind.tick)]
+    clocks = [([getattr(lane.optimizer, name) for name in names], repr(lane.optimizer.first_clock())) for lane in lanes]
+    return all(clock == clocks[0] for clock in clocks)
 
 
 def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, Status]) -> Trajectory:
     """Lane k's record: the marks before its end, and the end itself if its values are finite."""
-    stopped = int(left.stopped[k])
+    stopped, (last_loss, last_norm) = int(left.stopped[k]), left.final_loss_norm[:, k].tolist()
     before = int(np.searchsorted(job.marks, stopped))
-    steps, loss, norms = job.marks[:before].copy(), left.loss_at[:before, k].copy(), left.norm_at[:before, k].copy()
-    if np.isfinite(left.final_loss_norm[:, k]).all():
-        steps = np.append(steps, stopped)
-        loss, norms = np.append(loss, left.final_loss_norm[0, k]), np.append(norms, left.final_loss_norm[1, k])
+    count = before + (math.isfinite(last_loss) and math.isfinite(last_norm))
+    steps, loss, norms = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
+    steps[:before], loss[:before], norms[:before] = (
+        job.marks[:before],
+        left.loss_at[:before, k],
+        left.norm_at[:before, k],
+    )
+    steps[before:], loss[before:], norms[before:] = stopped, last_loss, last_norm
     status = statuses[int(left.status[k])]
-    with np.errstate(divide="ignore"):
-        log_loss, log_norms = np.log(loss), np.log(norms)
+    log_loss, log_norms = np.log(loss), np.log(norms)
     return Trajectory(
         steps=steps,
         loss=loss,
@@ -158,14 +278,24 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
         tol=job.tol,
         max_steps=job.max_steps,
         engine="iterate",
+        noise=job.noise,
+        schedule=job.schedule,
     )
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins on a cache line: a vector that straddles two is loaded twice."""
-    line = 64
-    buffer = np.empty(array.nbytes + line, dtype=np.uint8)
-    begin = -buffer.ctypes.data % line
+def _flat(blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Blocks one after the other, row by row."""
+    return np.concatenate([np.ravel(block) for block in blocks]) if blocks else np.zeros(0)
+
+
+def _aligned(array: np.ndarray, place: int = 0) -> np.ndarray:
+    """A copy that begins on a cache line, with room for a whole vector at its end, at one of eight places in a page.
+
+    A vector that straddles two lines is loaded twice; and a processor takes addresses that agree in their last 12 bits
+    for the same one, until it knows better: arrays that are used together lie at different places.
+    """
+    buffer = np.empty(array.nbytes + PAGE + 64, dtype=np.uint8)
+    begin = (place * SHIFT - buffer.ctypes.data) % PAGE
     copy = buffer[begin : begin + array.nbytes].view(np.float64).reshape(array.shape)
     copy[...] = array
     return copy

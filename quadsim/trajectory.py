@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from quadsim import checks
 from quadsim.checks import InputError
+from quadsim.noise import Noise
 from quadsim.optimizers import LearningRate, Optimizer
+from quadsim.schedules import Schedule
 
 MOST_STEPS = 10**12
 MOST_RECORDED = 4096
@@ -49,11 +51,13 @@ class Trajectory:
     problem : str
         The problem's name.
     seed : int or None
-        The seed of the start; None if the start was given.
+        The seed of the start and of the noise; None if the start was given and nothing else is random.
     tol, max_steps :
         As asked for.
     engine : str
         What made it: "iterate" (`solve`), or "exact".
+    noise : Noise
+    schedule : Schedule
     """
 
     steps: np.ndarray
@@ -71,6 +75,8 @@ class Trajectory:
     tol: float
     max_steps: int
     engine: str
+    noise: Noise = field(default_factory=Noise)
+    schedule: Schedule = field(default_factory=Schedule)
 
     @property
     def lr(self) -> LearningRate:

@@ -11,8 +11,9 @@ import quadsim
 
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
-    "checks", "streams", "spectra", "hessian", "problem", "cases", "optimizers", "kernels", "compiler", "trajectory",
-    "table", "twofold", "modes", "course", "closed", "tiles", "solver", "theory", "claims", "plots", "results",
+    "checks", "streams", "bootstrap", "spectra", "hessian", "problem", "cases", "noise", "schedules", "optimizers", "rules", "diagnosis", "own",
+    "kernels", "compiler", "trajectory",
+    "table", "twofold", "modes", "course", "closed", "tiles", "solver", "tuning", "comparison", "theory", "claims", "bench", "plots", "results",
     "grammar", "verbs", "cli", "__main__",
 ]  # fmt: skip
 

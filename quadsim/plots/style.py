@@ -9,10 +9,21 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe & Ito's palette: told apart by colour-blind readers, and in grey by their lightness.
+# Okabe & Ito's palette for the first six, Tol's muted and medium-contrast ones for the others: told apart by
+# colour-blind readers, and in grey by their lightness. More than a dozen hues cannot be: what is near another one in
+# colour has another stroke.
 COLOURS = {
     "gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7", "heavy-ball": "#E69F00",
     "nesterov": "#56B4E9",
+    "sgd": "#994400", "adamw": "#AA4499", "amsgrad": "#882255", "nadam": "#CC6677", "adam-variance": "#332288",
+    "rmsprop": "#999933", "adagrad": "#997700", "signgd": "#661100", "signum": "#994455", "lion": "#BB9933",
+    "adam-mini": "#117733", "adasgd": "#44AA99", "muon": "#225555", "skip-update": "#6699CC", "magma": "#004488",
+}  # fmt: skip
+_DASHED, _DOTTED, _BOTH = (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5))
+LINES: dict[str, Any] = {
+    "sgd": _DASHED, "adamw": _DASHED, "amsgrad": _DOTTED, "nadam": _BOTH, "adam-variance": _DASHED,
+    "rmsprop": _DOTTED, "adagrad": _BOTH, "signgd": _DOTTED, "signum": _DASHED, "lion": _BOTH,
+    "adam-mini": _DASHED, "adasgd": _DOTTED, "muon": _BOTH, "skip-update": _DASHED, "magma": _DOTTED,
 }  # fmt: skip
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
 LOWEST, HIGHEST = 1e-200, 1e3  # relative gradient norms beyond these are left out

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
-from quadsim.verbs.run import case_number, command, read_optimizers, read_steps, stem
+from quadsim.verbs.run import (
+    CONDITION_KEYS,
+    case_number,
+    command,
+    read_conditions,
+    read_optimizers,
+    read_steps,
+    stem,
+)
 from quadsim.verbs.screen import console, counter
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "steps", "tol", "engine", "out")
+KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "rules", "steps", "tol", "engine", "out", *CONDITION_KEYS)
 
 
 def cases(words: Words) -> None:
@@ -29,13 +37,14 @@ def cases(words: Words) -> None:
     numbers = [case_number(text) for text in grammar.several("case", keys.get("case", "1,2,3,4"))]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"case={keys['case']} names a case twice")
-    optimizers = read_optimizers({"optimizers": "gd,frozen-adam", **keys})
+    optimizers, conditions = read_optimizers({"optimizers": "gd,frozen-adam", **keys}), read_conditions(keys)
     folder = Path(keys.get("out", "figures"))
     from quadsim import cases as published
     from quadsim import plots, results, solver, table
 
+    changing = conditions["noise"].any or conditions["schedule"].changes
     for optimizer in optimizers:
-        solver.engine_for(optimizer, keys.get("engine"))
+        solver.engine_for(optimizer, keys.get("engine"), changing)
     results.check_folder(folder)
     runs, names = [], []
     with counter("draws", len(numbers) * len(seeds)) as show:
@@ -47,6 +56,7 @@ def cases(words: Words) -> None:
                 max_steps=steps,
                 tol=tol,
                 engine=keys.get("engine"),
+                **conditions,
                 progress=lambda count: show(place * len(seeds) + count),  # noqa: B023
             )
             names.append(done[0].problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from quadsim import checks
+from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 def show_list(words: Words) -> None:
     """`list`, `list optimizers`: what there is."""
-    from quadsim import cases, claims, optimizers, spectra
+    from quadsim import cases, claims, optimizers, own, spectra
 
+    for path in grammar.several("rules", words.keys.pop("rules")) if "rules" in words.keys else []:
+        own.load(path)
     there = {
         "cases": [{"case": number, "title": recipe.title} for number, recipe in cases.CASES.items()],
         "optimizers": [

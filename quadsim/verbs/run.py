@@ -14,33 +14,38 @@ from quadsim.grammar import Words
 from quadsim.verbs.screen import console, counter
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from quadsim.optimizers import Optimizer
     from quadsim.problem import BlockQuadratic
     from quadsim.trajectory import Trajectory
 
 RUN_KEYS = (
     "case", "spectrum", "network", "blocks", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map",
-    "heterogeneity", "rotation", "basis", "seed", "optimizers", "steps", "tol", "engine",
+    "heterogeneity", "rotation", "basis", "seed", "optimizers", "rules", "steps", "tol", "engine",
     "out",
 )  # fmt: skip
+CONDITION_KEYS = ("start", "batch", "factor", "noise", "label_noise", "schedule", "warmup", "every", "drop")
 DEFAULT_OPTIMIZERS = "gd,frozen-adam,block-gd"
 
 
 def run(words: Words) -> None:
     """`case=3`: run optimizers on one problem; print, draw and write what came out."""
-    keys = grammar.only(words, RUN_KEYS, "case=3")
+    keys = grammar.only(words, (*RUN_KEYS, *CONDITION_KEYS), "case=3")
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), at_least=0)
     steps = read_steps(keys)
     seed = grammar.whole("seed", keys.get("seed", "0"))
-    optimizers = read_optimizers(keys)
+    optimizers, conditions = read_optimizers(keys), read_conditions(keys)
     problem = read_problem(keys, seed)
     folder = Path(keys.get("out", "figures"))
     from quadsim import results, solver, table
 
-    engines = [solver.engine_for(optimizer, keys.get("engine")) for optimizer in optimizers]
+    changing = conditions["noise"].any or conditions["schedule"].changes
+    engines = [solver.engine_for(optimizer, keys.get("engine"), changing) for optimizer in optimizers]
     results.check_folder(folder)
-    runs = _solve_all(problem, optimizers, engines, seed=seed, max_steps=steps, tol=tol)
-    result = {"problem": _constants(problem, seed), "runs": table.rows(runs)}
+    runs = _solve_all(problem, optimizers, engines, conditions, seed=seed, max_steps=steps, tol=tol)
+    start = conditions["start"]
+    result = {"problem": _constants(problem, seed, problem.start(seed, start)), "runs": table.rows(runs)}
     result["files"] = [str(path) for path in _write(folder, keys, problem, runs, result)]
     if "--json" in words.flags:
         print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
@@ -133,8 +138,10 @@ def case_number(text: str) -> int:
 
 def read_optimizers(keys: dict[str, str]) -> list[Optimizer]:
     """The optimizers that the keys name, with their dotted settings."""
-    from quadsim import optimizers
+    from quadsim import optimizers, own
 
+    for path in grammar.several("rules", keys["rules"]) if "rules" in keys else []:
+        own.load(path)
     names = [
         name.lower().replace("_", "-")
         for name in grammar.several("optimizers", keys.get("optimizers", DEFAULT_OPTIMIZERS))
@@ -169,6 +176,31 @@ def _setting(owner: str, setting: str, key: str, text: str) -> Any:
     return grammar.real(key, text)
 
 
+def read_conditions(keys: dict[str, str]) -> dict[str, Any]:
+    """Under what conditions to run: the start, the noise of gradients, the schedule of the learning rate."""
+    from quadsim.noise import Noise
+    from quadsim.problem import STARTS
+    from quadsim.schedules import Schedule
+
+    scales = {key: grammar.real(key, keys[key]) for key in ("noise", "label_noise") if key in keys}
+    batch = grammar.whole("batch", keys["batch"]) if "batch" in keys else None
+    noise = Noise(batch=batch, factor=keys.get("factor", "root"), **scales)
+    if "factor" in keys and batch is None and not noise.label_noise:
+        raise InputError(f"factor={keys['factor']} has no use without batch= or label_noise=")
+    numbers = {key: grammar.real(key, keys[key]) for key in ("warmup", "every", "drop") if key in keys}
+    schedule = Schedule(keys.get("schedule", "constant"), **numbers)
+    for key in ("every", "drop"):
+        if key in keys and schedule.kind != "step":
+            raise InputError(f"{key}={keys[key]} has no use without schedule=step")
+    start: str | float = keys.get("start", "gaussian")
+    if grammar.NUMBER.fullmatch(str(start)):
+        start = checks.real("start", grammar.real("start", str(start)), above=0)
+    elif start not in STARTS:
+        words = f"{', '.join(STARTS)}, or a number: the Gaussian start scaled to this norm"
+        raise InputError(f"start must be one of {words}, got {checks.shown(start)}")
+    return {"start": start, "noise": noise, "schedule": schedule}
+
+
 def read_steps(keys: dict[str, str]) -> int | None:
     """The last step to take; None where it is not said."""
     from quadsim.trajectory import MOST_STEPS
@@ -182,6 +214,7 @@ def _solve_all(
     problem: BlockQuadratic,
     optimizers: list[Optimizer],
     engines: list[str],
+    conditions: dict[str, Any],
     *,
     seed: int,
     max_steps: int | None,
@@ -192,23 +225,26 @@ def _solve_all(
     from quadsim.trajectory import MOST_STEPS
 
     runs = []
+    how: dict[str, Any] = {"seed": seed, "tol": tol}
+    if conditions["start"] != "gaussian":
+        how["w0"] = problem.start(seed, conditions["start"])
+    changes = {key: conditions[key] for key in ("noise", "schedule")}
     for optimizer, engine in zip(optimizers, engines, strict=True):
         if engine == "exact":
             steps = solver.USUAL_STEPS if max_steps is None and tol == 0 else max_steps
             with counter("steps searched", steps or MOST_STEPS, optimizer.label) as show:
-                runs.append(closed.exact(problem, optimizer, seed=seed, max_steps=steps, tol=tol, progress=show))
+                runs.append(closed.exact(problem, optimizer, max_steps=steps, progress=show, **how))
             continue
         steps = solver.USUAL_STEPS if max_steps is None else max_steps
         with counter("steps", steps, optimizer.label) as show:
-            runs.append(solver.solve(problem, optimizer, progress=show, seed=seed, max_steps=steps, tol=tol))
+            runs.append(solver.solve(problem, optimizer, max_steps=steps, progress=show, **how, **changes))
     return runs
 
 
-def _constants(problem: BlockQuadratic, seed: int) -> dict[str, Any]:
+def _constants(problem: BlockQuadratic, seed: int, w0: np.ndarray) -> dict[str, Any]:
     """What theory needs to know of the problem and its start."""
     from quadsim import theory
 
-    w0 = problem.start(seed)
     return {
         "problem": problem.name,
         "seed": seed,

@@ -1,0 +1,311 @@
+"""Rules of one's own: they run everywhere, are cached and never stale, and what is wrong is told with its line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import quadsim as qs
+from quadsim import optimizers, own
+from quadsim.cli import main
+from quadsim.rules import RuleError
+
+GOOD = """
+import numpy as np
+from math import sqrt
+import quadsim as qs
+
+EPS = 1e-8
+BETAS = (0.9, 0.99)
+
+
+def root(x, p=0.0):
+    return sqrt(x) + EPS + p
+
+
+@qs.rule(label="Mine")
+def my_adam(g, m, v, lr=0.01, beta1=0.9):
+    m = beta1 * m + (1 - beta1) * g
+    v = BETAS[1] * v + (1 - BETAS[1]) * g * g
+    return lr * m / root(v), m, v
+
+
+@qs.rule(scope="block")
+def mini(step, g, v, lr=0.01):
+    total = 0.0
+    for i in range(g.size):
+        total += g[i] * g[i]
+    v[:] = 0.99 * v + 0.01 * total / g.size
+    step[:] = lr * g / root(v[0])
+
+
+@qs.rule(scope="all")
+def normalised(step, g, lr=0.01):
+    step[:] = lr * g / np.sqrt(np.sum(g * g))
+
+
+@qs.rule(random_by="block", linear=True)
+def half(g, w, t, random, lr=1e-4, decay=0.0):
+    return lr * (g + decay * w) * 2 if random < 0.5 and t > 3 else 0.0
+
+
+def gathered(weight, unbias, beta=0.9):
+    weight = beta * weight + (1 - beta)
+    return weight, 1 / weight
+
+
+@qs.rule(tick=gathered)
+def unbiased(g, m, unbias, lr=1e-4, beta=0.9):
+    m = beta * m + (1 - beta) * g
+    return lr * m * unbias, m
+"""
+NAMES = ["my-adam", "mini", "normalised", "half", "unbiased"]
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """The registry as it was before, after each test."""
+    before = dict(optimizers.OPTIMIZERS)
+    yield
+    optimizers.OPTIMIZERS.clear()
+    optimizers.OPTIMIZERS.update(before)
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "my_rules.py"
+    path.write_text(GOOD)
+    assert own.load(str(path)) == NAMES
+    return path
+
+
+def oracle(name, problem, steps, seed):
+    """Each of the rules above as a loop in numpy."""
+    from quadsim import noise
+
+    e, state, losses = problem.start(seed) - problem.minimizer, np.zeros((2, problem.dim)), []
+    blocks = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
+    for t in range(1, steps + 2):
+        losses.append(0.5 * e @ problem.curvature(e))
+        g = problem.curvature(e)
+        if name == "my-adam":
+            state = np.array([0.9 * state[0] + 0.1 * g, 0.99 * state[1] + (1 - 0.99) * g * g])
+            step = 0.01 * state[0] / (np.sqrt(state[1]) + 1e-8)
+        elif name == "mini":
+            mean = np.concatenate([np.full(len(part), np.mean(part**2)) for part in problem.split(g)])
+            state[0] = 0.99 * state[0] + 0.01 * mean
+            step = 0.01 * g / (np.sqrt(state[0]) + 1e-8)
+        elif name == "normalised":
+            step = 0.01 * g / np.linalg.norm(g)
+        elif name == "half":
+            kept = noise.uniforms(seed, t, len(problem.sizes))[blocks] < 0.5
+            step = np.where(kept & (t > 3), 2e-4 * g, 0.0)
+        else:
+            state[0] = 0.9 * state[0] + 0.1 * g
+            step = 1e-4 * state[0] / (1 - 0.9**t)
+        e = e - step
+    return losses
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_does_what_it_says(good, name):
+    problem = qs.case(3, seed=1, minimizer=np.arange(9.0))
+    run = qs.solve(problem, optimizers.by_name(name), seed=4, max_steps=60, tol=0, record=1)
+    assert_allclose(run.loss, oracle(name, problem, 60, 4), rtol=1e-11)
+    assert run.optimizer.name == name
+    lanes = qs.solve_lanes(problem, [optimizers.by_name(name)], seeds=range(4, 13), max_steps=60, tol=0, record=1)
+    assert_array_equal(lanes[0].loss, run.loss)  # alone or beside others: the same bits
+    assert lanes[1].loss[-1] != run.loss[-1]
+
+
+def test_a_rule_s_class_is_an_optimizer(good):
+    kind = optimizers.OPTIMIZERS["my-adam"]
+    assert (kind.label, kind.state, kind.own) == ("Mine", ("m", "v"), True)
+    assert kind(lr=0.1).settings() == {"lr": 0.1, "beta1": 0.9}
+    assert optimizers.OPTIMIZERS["half"]().random_by == "block"
+    with pytest.raises(ValueError, match=r"my-adam\.lr must be a finite number above 0"):
+        kind(lr=-1)
+
+
+def test_rules_work_on_the_command_line(good, tmp_path, capsys):
+    out = f"out={tmp_path / 'figures'}"
+    words = ["case=3", f"rules={good}", "optimizers=my-adam,mini", "my-adam.beta1=0.5", "steps=50", "--json", out]
+    assert main(words) == 0
+    assert '"beta1": 0.5' in capsys.readouterr().out
+    assert main(["list", "optimizers", f"rules={good}"]) == 0
+    assert "normalised" in capsys.readouterr().out
+    assert main(["cases", "case=3", "seeds=3", f"rules={good}", "optimizers=half,mini", "steps=40", out]) == 0
+
+
+def test_a_weight_that_decays_decays_towards_zero_and_not_to_the_minimizer(good):
+    problem = qs.case(3, minimizer=np.full(9, 2.0))
+    plain, decayed = (
+        qs.solve(problem, optimizers.by_name("half", decay=decay), seed=4, max_steps=3000, tol=0).w
+        for decay in (0.0, 1.0)
+    )
+    assert np.linalg.norm(decayed) < np.linalg.norm(plain)
+
+
+BAD = {
+    "a syntax error": (3, "def a(g, lr=0.1)\n    return lr * g", "not Python (expected ':')"),
+    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value, and the step and"),
+    "too many, unseen": (3, "def a(g, m, lr=0.1):\n    out = g, m, m\n    return out", "returns 3 values"),
+    "no gradient": (3, "def a(x, lr=0.1):\n    return lr * x", "must have the parameter g"),
+    "no learning rate": (3, "def a(g):\n    return g", "must have a learning rate"),
+    "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
+    "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "the parameter *rest"),
+    "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "there is an optimizer adam already"),
+    "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "returns nothing"),
+    "a list": (5, "def a(g, lr=0.1):\n    x = g\n    return x * TABLE[0]\n\nTABLE = [1]", "uses 'TABLE', a list"),
+    "an array": (4, "def a(g, lr=0.1):\n    return g * ONES[0]\n\nONES = np.ones(3)", "uses 'ONES', a ndarray"),
+    "a module": (4, "def a(g, lr=0.1):\n    return g * os.pi\n\nimport os", "uses the module 'os'"),
+    "a global that it changes": (4, "def a(g, lr=0.1):\n    global N\n    N = 1\n    return g", "changes a global"),
+    "a name that is not there": (4, "def a(g, lr=0.1):\n    return g * nothing", "'nothing', which is not defined"),
+    "what cannot be compiled": (4, 'def a(g, lr=0.1):\n    x = g + "one"\n    return lr * x', "cannot be compiled"),
+    "a helper that cannot": (6, "def a(g, lr=0.1):\n    return h(g)\ndef h(x):\n    return x.foo", "attribute 'foo'"),
+    "nan": (5, "def a(g, lr=0.1):\n    x = -abs(g)\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 1 with"),
+    "nan in a helper": (6, "def a(g, lr=0.1):\n    return h(g)\ndef h(x):\n    return np.log(-abs(x))", "gave nan"),
+    "nan late": (5, "def a(g, t, lr=1.0):\n    x = 4 - t\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 5"),
+    "division by zero": (4, "def a(g, lr=0.1):\n    return lr * g / (g - g)", "gave"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
+    line, text, sentence = BAD[what]
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule\n{text}\n")
+
+    def load_and_run():
+        for name in own.load("bad.py"):
+            qs.solve(qs.case(3), optimizers.by_name(name), max_steps=20, tol=0)
+
+    with pytest.raises(RuleError) as raised:
+        load_and_run()
+    told = str(raised.value)
+    assert told.startswith(f"bad.py:{line}: ")
+    assert sentence in told
+    assert "\n" not in told
+    quoted = Path("bad.py").read_text().splitlines()[line - 1].strip()
+    assert told.endswith(quoted)
+
+
+def test_nan_in_a_rule_for_blocks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(
+        "import numpy as np, quadsim as qs\n@qs.rule(scope='block')\ndef a(step, g, lr=0.1):\n"
+        "    size = np.sqrt(-np.sum(g * g))\n    step[:] = lr * g / size\n"
+    )
+    own.load("bad.py")
+    with pytest.raises(RuleError, match=r"bad\.py:4: a gave nan at step 1 with lr = 0\.1: size = "):
+        qs.solve(qs.case(3), optimizers.by_name("a"), noise=qs.Noise(batch=9), max_steps=20, tol=0)
+
+
+def test_a_run_that_merely_diverges_is_no_fault_of_the_rule(good):
+    """The control: numbers that grow until they overflow are a status."""
+    run = qs.solve(qs.case(3), optimizers.by_name("half", lr=1.0), max_steps=2000, tol=0)
+    assert run.status == "diverged"
+
+
+def test_errors_on_the_command_line_are_one_line_and_write_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text, told in (("x = 1", "registers no rule"), ("x = 1/0", "bad.py:1: ZeroDivisionError")):
+        Path("bad.py").write_text(text)
+        assert main(["case=3", "rules=bad.py", "optimizers=a"]) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.count("\n") == 1
+    assert main(["case=3", "rules=none.py", "optimizers=a"]) == 2
+    assert "cannot be read (No such file" in capsys.readouterr().err
+    assert os.listdir() == ["bad.py"]
+
+
+PRINT = """
+import sys, quadsim as qs
+from quadsim import own, optimizers
+own.load("my_rules.py")
+run = qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=1, tol=0)
+kernel = next(m for n, m in sys.modules.items() if n.startswith("quadsim_kernel_"))
+print(float(run.loss[-1]).hex(), sum(kernel.advance.stats.cache_hits.values()))
+"""
+RULE = """
+import quadsim as qs
+from neighbour import other
+FACTOR = 1e-5
+def helper(x):
+    return 1.0 * x
+@qs.rule
+def a(g, lr=1.0):
+    return FACTOR * lr * helper(g) * other(1.0)
+"""
+
+
+def test_a_rule_is_cached_between_processes_and_never_stale(tmp_path):
+    """Edits of the rule, of its helpers (here and in another file) and of its constants, beside one cache."""
+
+    def process():
+        env = os.environ | {"QUADSIM_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, "-c", PRINT], capture_output=True, text=True, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        loss, hits = done.stdout.split()
+        return float.fromhex(loss), int(hits)
+
+    def expected(lr):
+        return pytest.approx(qs.solve(qs.case(3), qs.GD(lr=lr), max_steps=1, tol=0).loss[-1], rel=1e-12)
+
+    (tmp_path / "my_rules.py").write_text(RULE)
+    (tmp_path / "neighbour.py").write_text("def other(x):\n    return x\n")
+    assert process() == (expected(1e-5), 0)
+    assert process() == (expected(1e-5), 1)  # from the cache
+    edits = {
+        "FACTOR = 1e-5": ("FACTOR = 2e-5", 2e-5),
+        "return 1.0 * x": ("return 3.0 * x", 6e-5),
+        "FACTOR * lr": ("0.5 * FACTOR * lr", 3e-5),
+    }
+    text = RULE
+    for old, (new, lr) in edits.items():
+        text = text.replace(old, new)
+        (tmp_path / "my_rules.py").write_text(text)
+        assert process() == (expected(lr), 0)
+    (tmp_path / "neighbour.py").write_text("def other(x):\n    return 2 * x\n")
+    assert process() == (expected(6e-5), 0)
+    (tmp_path / "my_rules.py").write_text(RULE)
+    (tmp_path / "neighbour.py").write_text("def other(x):\n    return x\n")
+    assert process() == (expected(1e-5), 1)  # back again: what was compiled first is still right
+
+
+SCALE = 1e-5
+
+
+def test_a_constant_that_changes_within_a_process(monkeypatch):
+    @qs.rule
+    def scaled(g, lr=1.0):
+        return SCALE * lr * g
+
+    problem = qs.case(3)
+    for scale in (1e-5, 2e-5, 1e-5):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        run = qs.solve(problem, scaled(), max_steps=1, tol=0)
+        assert run.loss[-1] == pytest.approx(qs.solve(problem, qs.GD(lr=scale), max_steps=1, tol=0).loss[-1], rel=1e-12)
+
+
+def test_an_edited_file_that_was_imported_before_is_noticed(tmp_path, monkeypatch):
+    """The helper in memory is the old one, its text the new one: neither is compiled for the other."""
+    import importlib
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "edited_helper.py").write_text("def edited(x):\n    return x\n")
+    helper = importlib.import_module("edited_helper")
+    (tmp_path / "edited_helper.py").write_text("def edited(x):\n    return 2 * x\n")
+    monkeypatch.setitem(globals(), "edited", helper.edited)
+
+    @qs.rule
+    def uses_it(g, lr=1e-5):
+        return lr * edited(g)  # noqa: F821
+
+    with pytest.raises(RuleError, match="the text of edited has changed since it was loaded"):
+        qs.solve(qs.case(3), uses_it(), max_steps=1)
