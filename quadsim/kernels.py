@@ -39,7 +39,10 @@ def stack_row(typingctx):
     """A pointer to ROW floats on the stack: LLVM knows that nothing else points there, and vectorises."""
 
     def codegen(context, builder, signature, args):
-        return cgutils.alloca_once(builder, ir.DoubleType(), size=ROW)
+        with builder.goto_entry_block():  # once in a call, and not filled with zeros as numba's own way would do
+            row = builder.alloca(ir.ArrayType(ir.DoubleType(), ROW))
+        row.align = 64  # a vector that straddles two cache lines is moved twice
+        return builder.bitcast(row, ir.DoubleType().as_pointer())
 
     return types.CPointer(types.float64)(), codegen
 
@@ -156,7 +159,8 @@ def _fma(builder, a, b, accumulator):
 
 def _zeros(builder, count, width):
     """`count` accumulators; LLVM keeps them in registers."""
-    accumulators = [cgutils.alloca_once(builder, _vector(width)) for _ in range(count)]
+    with builder.goto_entry_block():
+        accumulators = [builder.alloca(_vector(width)) for _ in range(count)]
     for accumulator in accumulators:
         builder.store(ir.Constant(_vector(width), [0.0] * width), accumulator)
     return accumulators
