@@ -21,9 +21,11 @@ quadsim: optimizers on block-diagonal quadratics whose spectra you control
   python -m quadsim case=4 kappa=100 seed=7   another condition number, another draw
   python -m quadsim spectrum=1,2,3/99,100,101 optimizers=gd,adam adam.lr=0.01 adam.beta2=0.99
   python -m quadsim spectrum=log-uniform blocks=4 block_size=30 kappa=1e4 heterogeneity=0
+  python -m quadsim compare case=3,4 optimizers=gd,adam   tuned on 30 draws, compared on 30 others, paired
   python -m quadsim spectra model=gpt2        a measured network: densities, eigenvalues, distances between blocks
   python -m quadsim measure model=gpt2 text=FILE   measure one yourself (needs quadsim[torch])
   python -m quadsim verify                    every claim of the theory: its evidence and its verdict
+  python -m quadsim bench                     this machine: quadsim beside numpy, torch.optim and optax
   python -m quadsim list                      the cases, optimizers, laws, measured networks and claims there are
 
 The problem
@@ -46,18 +48,35 @@ For Cases 1 and 2
   sign=S              magnitude, signed or positive (magnitude)
 
 The run
-  optimizers=a,b      of gd, block-gd, heavy-ball, nesterov, frozen-adam, adam (gd,frozen-adam,block-gd)
+  optimizers=a,b      of gd, block-gd, heavy-ball, nesterov, sgd, frozen-adam, adam, adamw, amsgrad, nadam,
+                      adam-variance, rmsprop, adagrad, signgd, signum, lion, adam-mini, adasgd, muon, skip-update, magma
+                      (gd,frozen-adam,block-gd)
+  rules=FILE          and of your own: a Python file of functions with @quadsim.rule before them
   NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4
   engine=E            exact: closed form, at any step up to 1e12; iterate: step by step
-                      (exact for all but adam, which has no closed form)
+                      (exact where there is a closed form: gd, block-gd, heavy-ball, nesterov, frozen-adam, no noise)
   steps=N             the last step to take (as many as it takes; 100000 where steps are iterated, or tol=0)
   tol=T               stop at gradient norm T times its first value (1e-6); 0 runs on
+  start=S             gaussian, ones, or a number: the Gaussian start scaled to this norm (gaussian)
+  batch=K factor=F    gradients of K rows of X, XᵀX/n = H, drawn without replacement; X = √n·H^½ (root) or √n·√Λ·Uᵀ
+                      (rotated)
+  noise=S             Gaussian noise of scale S on each component of the gradient
+  label_noise=S       least squares whose labels have noise of scale S, drawn afresh at each step
+  schedule=S          of the learning rate: constant, cosine, linear, sqrt (1/√t), step (every=N drop=0.1)
+  warmup=N            its linear warm-up: steps, or a share of them (0.1 for cosine, 0 otherwise)
   out=FOLDER          where figure, tables and settings go (figures)
 
-cases     case=a,b seeds=N (or i..j) kappa rotation optimizers steps tol engine out
+cases     case=a,b seeds=N (or i..j) kappa rotation, and the keys of the run
+compare   case=3,4 (and the keys of a problem) optimizers=a,b seeds=N (or i..j) tuning_seeds=N (or i..j; as many, after
+          those) reference=NAME objective=final-loss|steps-to-tol|mean-log-loss steps=500 tol level=0.95;
+          lrs=1e-4:1:log9 (or a,b,…) for all, or NAME.lr=a,b NAME.beta2=a,b: what to try; refine=3 extend=4: rounds of
+          midpoints around the best lr, decades beyond the edge of the grid
+tune      the same without tuning_seeds, reference and level: only the best learning rates
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
 verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the ledger as a document); exit code 1 if a
           verdict is not the one that the ledger's status stands for
+bench     sizes=3x3,4x30 (blocks x block size) optimizers=gd,adam lanes=1,64 threads=1,2 peers=numpy,torch,optax
+          parts=steps,problems,start seconds=S (of a round) rounds=N out
 measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b (* stands for anything)
           text=FILE tokens=2x128 vocab=FOLDER, or images=FILE labels=FILE batch=64 size=64x64; source=WORDS
           steps=60 probes=2 seed=0 curvature=hessian|gauss-newton mode=evaluation|training dtype=float32|float64
@@ -125,4 +144,7 @@ VERBS = {  # where each verb lives; a verb is imported when it is used
     "spectra": ("spectra", "spectra"),
     "measure": ("measure", "measure"),
     "verify": ("verify", "verify"),
+    "compare": ("compare", "compare"),
+    "tune": ("compare", "tune"),
+    "bench": ("bench", "bench"),
 }

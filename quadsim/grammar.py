@@ -5,6 +5,7 @@ Nothing here runs anything, and nothing heavy is imported: `--help` must be quic
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -89,6 +90,29 @@ def several(key: str, text: str, separator: str = ",") -> list[str]:
     if not all(items):
         raise InputError(f"{key} has an empty item in {checks.shown(text)}: write for example {key}=a{separator}b")
     return items
+
+
+RANGE = re.compile(r"([^:]*):([^:]*):(log|lin)([0-9]+)")
+
+
+def alternatives(key: str, text: str) -> list[str]:
+    """`v`, `v,v,…`, or N numbers from a to b, both included: `a:b:logN`, `a:b:linN`. As texts, one for each value."""
+    if ":" not in text:
+        return several(key, text)
+    found = RANGE.fullmatch(text.strip())
+    if not found:
+        raise InputError(f"{key} must be a list or a range such as 1e-4:1:log9 or 0.8:1:lin5, got {checks.shown(text)}")
+    first, last = real(key, found[1].strip()), real(key, found[2].strip())
+    count = checks.whole(f"the number of values of {key}", int(found[4][:9]), at_least=2, at_most=1000)
+    if first == last:
+        raise InputError(f"{key}={text} is one value: write {key}={found[1]}")
+    if found[3] == "log":
+        checks.real(f"an end of {key}={text}", min(first, last), above=0)
+        low, high = math.log(first), math.log(last)
+        inner = [math.exp(low + (high - low) * k / (count - 1)) for k in range(1, count - 1)]
+    else:
+        inner = [first + (last - first) * (k / (count - 1)) for k in range(1, count - 1)]
+    return [repr(value) for value in (first, *inner, last)]
 
 
 def blocks_of_numbers(key: str, text: str) -> list[list[float]]:

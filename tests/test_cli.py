@@ -288,7 +288,7 @@ BAD = [
     ("case=3 optimizers=gd,adam engine=exact", "adam has no closed form: use engine iterate for it"),
     ("cases optimizers=gd,adam engine=exact", "adam has no closed form: use engine iterate for it"),
     ("case=3 engine=exakt", "unknown engine 'exakt': did you mean exact? allowed are exact, iterate"),
-    ("case=3 engine=exact batch=3", "unknown key 'batch'"),
+    ("case=3 engine=exact batch=3", "engine exact knows neither noise nor a changing learning rate"),
     ("case=3 engine=exact steps=-5", "steps must be a whole number from 1 to 1000000000000, got -5"),
     ("case=3 engine=exact steps=1.5", "steps must be a whole number, got '1.5'"),
     ("case=3 engine=exact steps=1e13", "steps must be a whole number from 1 to 1000000000000, got 10000000000000"),

@@ -3,6 +3,8 @@
 One style for all: colour-blind-safe, the same colour for an optimizer everywhere, labels beside the curves.
 """
 
+from quadsim.plots.bench import speed
+from quadsim.plots.comparison import comparison, protocols, sensitivity
 from quadsim.plots.runs import convergence, panels
 from quadsim.plots.spectra import densities, heat_map, histogram
 from quadsim.plots.style import COLOURS, HIGHEST, LOWEST, OTHERS, STYLE
@@ -15,6 +17,7 @@ __all__ = [
     "OTHERS",
     "STYLE",
     "bounds",
+    "comparison",
     "convergence",
     "densities",
     "floors",
@@ -22,4 +25,7 @@ __all__ = [
     "histogram",
     "kappa_eff",
     "panels",
+    "protocols",
+    "sensitivity",
+    "speed",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quadsim.plots.style import COLOURS, HIGHEST, LOWEST, OTHERS, STYLE, label_ends, power_ticks
+from quadsim.plots.style import COLOURS, HIGHEST, LINES, LOWEST, OTHERS, STYLE, label_ends, power_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             inside = curve[curve["relative"] <= HIGHEST]  # a run that explodes would flatten all the others
             if inside.empty:
                 continue
-            axes.plot(inside["step"], inside["relative"], color=colour)
+            axes.plot(inside["step"], inside["relative"], LINES.get(str(name), "-"), color=colour)
             last, leaves = inside.iloc[-1], len(inside) < len(curve)
             axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
             ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
@@ -69,7 +69,8 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
                 axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
                 arrived = np.flatnonzero(shown["median"] <= (tol or 0))
                 line = shown.iloc[: arrived[0] + 1] if arrived.size else shown
-                axes.plot(line["step"], line["median"], color=colour, label=line["label"].iloc[0])
+                stroke = LINES.get(str(optimizer), "-")
+                axes.plot(line["step"], line["median"], stroke, color=colour, label=line["label"].iloc[0])
                 ends.append(float(line["step"].iloc[-1]))
             axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)))
             axes.set_ylim(tol / 2 if tol else None, 2)

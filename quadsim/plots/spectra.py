@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quadsim.plots.style import COLOURS, OTHERS, STYLE, power_ticks
+from quadsim.plots.style import PALETTE, STYLE, power_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def histogram(eigenvalues: pd.DataFrame, *, title: str = "", caption: str = "", 
         grid = figure.subplots(len(names), 1, sharex=True, sharey=True, squeeze=False).ravel()
         for number, (axes, name) in enumerate(zip(grid, names, strict=True)):
             ours = eigenvalues.loc[eigenvalues["block"] == name, "eigenvalue"]
-            colour = [*COLOURS.values(), *OTHERS][number % (len(COLOURS) + len(OTHERS))]
+            colour = PALETTE[number % len(PALETTE)]
             axes.hist(ours, bins=edges, color=colour)
             axes.set_xscale("log")
             axes.annotate(

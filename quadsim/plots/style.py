@@ -16,8 +16,8 @@ COLOURS = {
     "gd": "#D55E00", "block-gd": "#009E73", "frozen-adam": "#0072B2", "adam": "#CC79A7", "heavy-ball": "#E69F00",
     "nesterov": "#56B4E9",
     "sgd": "#994400", "adamw": "#AA4499", "amsgrad": "#882255", "nadam": "#CC6677", "adam-variance": "#332288",
-    "rmsprop": "#999933", "adagrad": "#997700", "signgd": "#661100", "signum": "#994455", "lion": "#BB9933",
-    "adam-mini": "#117733", "adasgd": "#44AA99", "muon": "#225555", "skip-update": "#6699CC", "magma": "#004488",
+    "rmsprop": "#999933", "adagrad": "#997700", "signgd": "#661100", "signum": "#44AA99", "lion": "#BB9933",
+    "adam-mini": "#117733", "adasgd": "#994455", "muon": "#225555", "skip-update": "#6699CC", "magma": "#004488",
 }  # fmt: skip
 _DASHED, _DOTTED, _BOTH = (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5))
 LINES: dict[str, Any] = {
@@ -26,6 +26,7 @@ LINES: dict[str, Any] = {
     "adam-mini": _DASHED, "adasgd": _DOTTED, "muon": _BOTH, "skip-update": _DASHED, "magma": _DOTTED,
 }  # fmt: skip
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
+PALETTE = (*list(COLOURS.values())[:6], *OTHERS)  # for what is no optimizer
 LOWEST, HIGHEST = 1e-200, 1e3  # relative gradient norms beyond these are left out
 STYLE: dict[Any, Any] = {
     "font.size": 9,

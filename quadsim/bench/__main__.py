@@ -1,0 +1,5 @@
+"""A process that measures: `workers` starts it, with a plan on standard input."""
+
+from quadsim.bench.workers import serve
+
+serve()

@@ -1,0 +1,87 @@
+"""Facts of the machine that times depend on; nothing that names the machine or its owner."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FLAGS = ("avx2", "fma", "avx512f", "neon", "asimd", "sve")  # of all that a CPU says of itself, what matters here
+
+
+def facts() -> dict[str, Any]:
+    """CPU, cores, caches and vector units, and the BLAS that numpy calls."""
+    from quadsim.solver import cores
+
+    told = _cpuinfo()
+    said = set((told.get("flags") or told.get("features") or "").split())
+    return {
+        "cpu": told.get("model name") or platform.processor() or platform.machine(),
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "cores": cores(),
+        "caches": _caches(),
+        "vector_units": [flag for flag in FLAGS if flag in said],
+        "blas": _blas(),
+    }
+
+
+def others() -> Callable[[], float | None]:
+    """A function that says what share of the machine others took since; None where that cannot be known.
+
+    Others are all processes but this one and those of its children that have ended, and the host of a virtual machine.
+    """
+    began = _used()
+
+    def share() -> float | None:
+        now = _used()
+        if began is None or now is None:
+            return None
+        total, busy, own = (after - before for before, after in zip(began, now, strict=True))
+        return round(min(max((busy - own) / max(total, 1.0), 0.0), 1.0), 3)
+
+    return share
+
+
+def _used() -> tuple[float, float, float] | None:
+    """Seconds of all cores so far: that there were, that were used, and that were used by this process and its own."""
+    try:
+        told = [float(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        ticks = os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    idle = told[3] + told[4]  # with waiting for disks
+    return sum(told) / ticks, (sum(told) - idle) / ticks, sum(os.times()[:4])
+
+
+def _cpuinfo() -> dict[str, str]:
+    """What Linux says of the first core."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+
+def _caches() -> dict[str, str]:
+    """The caches of the first core: {"L1d": "32K", "L2": "1024K", …}."""
+    found = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction":
+            found[f"L{level}{'d' if kind == 'Data' else ''}"] = size
+    return found
+
+
+def _blas() -> str:
+    import numpy as np
+
+    built: Any = np.show_config(mode="dicts")
+    blas = (built or {}).get("Build Dependencies", {}).get("blas", {})
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()

@@ -1,0 +1,136 @@
+"""The peers: who they are, whether they are installed, and the loops of torch.optim and of optax.
+
+torch and jax are imported inside the functions that run them, and nowhere else in quadsim but for `hessian`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from quadsim.bench.loops import NUMPY, Contestant, Run, Task
+from quadsim.optimizers import GD
+
+PACKAGES = {"numpy": ("numpy",), "torch": ("torch",), "optax": ("optax", "jax", "jaxlib")}
+INSTALL = "pip install 'quadsim[peers]'"
+
+
+def installed() -> list[str]:
+    """The peers whose packages can be found."""
+    return [name for name, needs in PACKAGES.items() if all(importlib.util.find_spec(one) for one in needs)]
+
+
+def versions(names: list[str]) -> dict[str, str]:
+    return {one: importlib.metadata.version(one) for name in names for one in PACKAGES[name]}
+
+
+def torch_variants(task: Task) -> list[str]:
+    """Forms of the product, with torch's default and its fused optimizers (foreach never wins with one tensor)."""
+    return [f"{form}, {how}" for form in (*task.forms, "block by block") for how in ("default", "fused")]
+
+
+def torch_run(task: Task, variant: str, steps: int) -> Run:
+    """torch.optim's SGD and Adam on one parameter, whose gradient is put in its place without autograd."""
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(task.threads)
+    form, how = variant.split(", ")
+    optimizer = task.optimizer
+    settings: dict[str, Any] = {"lr": optimizer.lr, "fused": True if how == "fused" else None}
+    if not isinstance(optimizer, GD):
+        settings |= {"betas": (optimizer.beta1, optimizer.beta2), "eps": optimizer.eps}
+    kind = torch.optim.SGD if isinstance(optimizer, GD) else torch.optim.Adam
+    hessian = torch.from_numpy(task.problem.hessian() if form == "dense" else task.blocks)
+
+    def run() -> np.ndarray:
+        w = torch.nn.Parameter(torch.from_numpy(task.starts.copy()))
+        w.grad = torch.zeros_like(w)
+        made = kind([w], **settings)
+        with torch.no_grad():
+            gradient = _torch_gradient(torch, hessian, form, w, w.grad)
+            for _ in range(steps):
+                gradient()
+                made.step()
+        return w.detach().numpy()
+
+    return run
+
+
+def _torch_gradient(torch: Any, hessian: Any, form: str, w: Any, g: Any) -> Any:
+    """A function that puts H w into g."""
+    if form == "stacked":
+        return lambda: torch.bmm(hessian, w, out=g)
+    product, lanes = (torch.mv, ()) if w.shape[2] == 1 else (torch.mm, (w.shape[2],))
+    if form == "dense":
+        flat_w, flat_g = w.view(-1, *lanes), g.view(-1, *lanes)
+        return lambda: product(hessian, flat_w, out=flat_g)
+    parts = [(h, x.view(-1, *lanes), y.view(-1, *lanes)) for h, x, y in zip(hessian, w, g, strict=True)]
+
+    def gradient() -> None:
+        for h, x, y in parts:
+            product(h, x, out=y)
+
+    return gradient
+
+
+def optax_run(task: Task, variant: str, steps: int) -> Run:
+    """optax's sgd and adam in a `scan` under `jit`, compiled beforehand.
+
+    Many lanes are a `vmap` over runs, or, where the variant says "columns", the columns of one matrix.
+    """
+    jax, optax = importlib.import_module("jax"), importlib.import_module("optax")
+    jax.config.update("jax_enable_x64", True)
+    optimizer = task.optimizer
+    if isinstance(optimizer, GD):
+        rule = optax.sgd(optimizer.lr)
+    else:
+        rule = optax.adam(optimizer.lr, b1=optimizer.beta1, b2=optimizer.beta2, eps=optimizer.eps)
+    form, lanes_as = variant.split(", ")
+    product = {"stacked": "bij,bj...->bi...", "dense": "ij,j...->i..."}[form]
+    hessian = jax.numpy.asarray(task.problem.hessian() if form == "dense" else task.blocks)
+    shape = (task.problem.dim,) if form == "dense" else task.starts.shape[:2]
+    start = task.starts.reshape(*shape, task.lanes)
+
+    def run_one(hessian: Any, w: Any) -> Any:
+        def step(carried: Any, _: None) -> Any:
+            w, state = carried
+            update, state = rule.update(jax.numpy.einsum(product, hessian, w), state, w)
+            return (optax.apply_updates(w, update), state), None
+
+        return jax.lax.scan(step, (w, rule.init(w)), None, length=steps)[0][0]
+
+    if lanes_as == "vmap":
+        whole, start = jax.vmap(run_one, in_axes=(None, 0)), np.moveaxis(start, -1, 0)
+    else:
+        whole, start = run_one, start[..., 0] if lanes_as == "one" else start
+    start = jax.numpy.asarray(np.ascontiguousarray(start))
+    compiled = jax.jit(whole).lower(hessian, start).compile()
+
+    def run() -> np.ndarray:
+        w = np.asarray(compiled(hessian, start))  # waits for the result
+        w = np.moveaxis(w, 0, -1) if lanes_as == "vmap" else w
+        return w.reshape(task.starts.shape)
+
+    return run
+
+
+def _optax_variants(lanes_as: str) -> Any:
+    def variants(task: Task) -> list[str]:
+        fits = (task.lanes == 1) == (lanes_as == "one")
+        return [f"{form}, {lanes_as}" for form in task.forms] if fits else []
+
+    return variants
+
+
+CONTESTANTS: dict[str, tuple[Contestant, ...]] = {
+    "numpy": (NUMPY,),
+    "torch": (Contestant("torch.optim", torch_variants, torch_run, 5e-5),),
+    "optax": (
+        Contestant("optax", _optax_variants("one"), optax_run, 2e-7),
+        Contestant("optax vmap", _optax_variants("vmap"), optax_run, 5e-6),
+        Contestant("optax columns", _optax_variants("columns"), optax_run, 5e-6),
+    ),
+}

@@ -1,0 +1,59 @@
+"""How long a process takes from its first instruction to its last, cold and warm.
+
+Cold, quadsim finds an empty cache and compiles its kernels; warm, it finds them there. Peers keep no cache of their
+own, so they have one time: of importing the package and making the first steps.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_SOLVE = "import quadsim as qs; qs.solve(qs.case(3), qs.Adam(), max_steps=100)"
+_PEER = """
+from quadsim.bench import loops, measure, peers
+task = loops.Task(loops.problem(3, 3), measure.OPTIMIZERS["adam"])
+contestant = peers.CONTESTANTS[{peer!r}][0]
+contestant.ready(task, contestant.variants(task)[0], 100)()
+"""
+
+
+def plan(peers: list[str]) -> dict[str, list[str]]:
+    """The words after `python` to time, by what a reader would call them."""
+    return {
+        "python alone": ["-c", "pass"],
+        "quadsim --help": ["-m", "quadsim", "--help"],
+        "quadsim case=3": ["-m", "quadsim", "case=3"],
+        "quadsim case=3 optimizers=gd,adam": ["-m", "quadsim", "case=3", "optimizers=gd,adam"],
+        "100 steps of Adam by quadsim": ["-c", _SOLVE],
+        **{f"100 steps of Adam by {peer}": ["-c", _PEER.format(peer=peer)] for peer in peers},
+    }
+
+
+def times(words: list[str], *, rounds: int) -> dict[str, float | None]:
+    """Seconds of `python words…`: with an empty cache of quadsim's, and the least of `rounds` with what that left.
+
+    Where nothing is left there is nothing to compile, and no cold start to tell of.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cold, compiled = _seconds(words, folder), (Path(folder) / "cache").is_dir()
+        return {"cold": cold if compiled else None, "warm": min(_seconds(words, folder) for _ in range(rounds))}
+
+
+def _seconds(words: list[str], folder: str) -> float:
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]  # this quadsim, wherever it lies
+    env = {"QUADSIM_CACHE_DIR": str(Path(folder) / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, *words]
+    began = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | env, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    took = time.perf_counter() - began
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["and said nothing"])[-1]
+        raise ChildProcessError(f"python {' '.join(' '.join(words).split())[:40]}… failed: {last}")
+    return took

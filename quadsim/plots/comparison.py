@@ -1,0 +1,307 @@
+"""Comparisons: curves at the tuned learning rates, how sensitive these are, and the paired differences.
+
+A row of panels for each problem. What a quantity is called on an axis comes with the tables.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim.plots.style import COLOURS, OTHERS, STYLE, power_ticks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DEEPEST = 1e-24  # what falls further below the start than this leaves its panel
+OBJECTIVE_LABELS = {
+    "final-loss": ("final loss", "final loss / that of {}"),
+    "steps-to-tol": ("steps to tol", "steps / those of {}"),
+    "mean-log-loss": ("mean of log₁₀ L/L₀", "mean of log₁₀ L/L₀, less that of {}"),
+}
+
+
+def comparison(
+    summary: pd.DataFrame,
+    bands: pd.DataFrame,
+    tried: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    objective: str,
+    titles: dict[str, str],
+    caption: str = "",
+    tol: float | None = None,
+) -> Figure:
+    """The tables of one or more `Comparison`: a row for each problem, named in `titles` with its finding.
+
+    Left, medians and quartiles on the way at the tuned learning rate. Middle, the objective against the learning rate
+    on the tuning seeds: the best is marked, open where it lies on the edge of what was tried; crosses on top diverged.
+    Right, the paired differences to the reference: a dot for each seed, the median with its interval.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    colours = _colours(list(dict.fromkeys(summary["optimizer"])))
+    labels = dict(zip(summary["optimizer"], summary["label"], strict=True))
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
+        most = max(int(summary.groupby("problem").size().max()), 3)
+        figure = Figure(figsize=(7.0, 0.65 + len(titles) * (2.25 + 0.12 * (most - 3))), layout="constrained")
+        rows = np.atleast_1d(np.array(figure.subfigures(len(titles), 1, hspace=0.0)))
+        for part, (problem, title) in zip(rows, titles.items(), strict=True):
+            ours = [frame[frame["problem"] == problem] for frame in (summary, bands, tried, runs)]
+            left, middle, right = part.subplots(1, 3, width_ratios=(1, 1, 1.05))
+            top = _curves(left, ours[1], colours, tol if objective == "steps-to-tol" else None)
+            _sensitivity(middle, ours[2], colours, objective, top)
+            _differences(right, ours[0], ours[3], colours, objective)
+            part.suptitle(textwrap.fill(title, 100), x=0.01, ha="left", fontsize=9)
+        _legend(figure, labels, colours)
+        _caption(figure, caption)
+    return figure
+
+
+def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], caption: str = "") -> Figure:
+    """The objective against the learning rate (the tables of one or more `Tuned`), a panel for each problem."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    colours = _colours(list(dict.fromkeys(tried["optimizer"])))
+    labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
+        columns = min(2, len(titles))
+        rows = -(-len(titles) // columns)
+        figure = Figure(figsize=(3.6 * columns if columns > 1 else 5.0, 0.6 + 2.6 * rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (problem, title) in zip(grid, titles.items(), strict=False):
+            _sensitivity(axes, tried[tried["problem"] == problem], colours, objective, None)
+            axes.set_title(textwrap.fill(title, 50 if columns > 1 else 70), loc="left", fontsize=8.5)
+        for axes in grid[len(titles) :]:
+            axes.set_visible(False)
+        _legend(figure, labels, colours)
+        _caption(figure, caption)
+    return figure
+
+
+def _colours(names: list[str]) -> dict[str, str]:
+    """The colour of each optimizer: its own everywhere, and one of the others for those that have none."""
+    others = iter([*OTHERS, *COLOURS.values()] * len(names))
+    taken = {COLOURS[name] for name in names if name in COLOURS}
+    chosen = {}
+    for name in names:
+        chosen[name] = COLOURS.get(name) or next((c for c in others if c not in taken), OTHERS[0])
+        taken.add(chosen[name])
+    return chosen
+
+
+def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float | None) -> float:
+    """Draw the median and the quartiles of each optimizer; the height of the start."""
+    top = float(bands.loc[bands["step"] == 0, "median"].max())
+    low, high = top * DEEPEST, top * 30
+    least = top
+    for name, curve in bands.groupby("optimizer", sort=False):
+        inside = curve.assign(**{key: curve[key].clip(low, high) for key in ("lower", "median", "upper")})
+        if tol is not None:  # where the median has arrived the curve ends
+            inside = inside[: int(np.argmax(inside["median"] <= tol)) + 1 or None]
+        colour = colours[str(name)]
+        axes.fill_between(inside["step"], inside["lower"], inside["upper"], color=colour, alpha=0.2, linewidth=0)
+        axes.plot(inside["step"], inside["median"], color=colour, linewidth=1.3)
+        least = min(least, float(inside["lower"].min()))
+    if tol is not None:
+        axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+        axes.set_xlim(0.9, max(1.1 * float(bands["step"].max()), 10))
+        axes.set_xscale("log")
+    names = {"loss": "loss", "relative loss": "loss / its first value"}
+    axes.set(yscale="log", ylim=(max(least, low) / 2, top * 6), xlabel="steps")
+    axes.set_title(names.get(bands["measure"].iloc[0], "gradient norm / its first value"), loc="left", fontsize=8)
+    power_ticks(axes, x=tol is not None)
+    axes.tick_params(labelsize=7)
+    if tol is None:
+        axes.locator_params(axis="x", nbins=4)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    return top
+
+
+def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objective: str, start: float | None) -> None:
+    """Draw median and quartiles of the objective against the learning rate, the best marked, failures on top."""
+    axes.set(xscale="log", xlabel="learning rate")
+    axes.set_title(OBJECTIVE_LABELS[objective][0], loc="left", fontsize=8)
+    axes.tick_params(labelsize=7)
+    if tried.empty:
+        axes.text(0.5, 0.5, "all learning rates given", transform=axes.transAxes, ha="center", color="#555555")
+        axes.set(xticks=[], yticks=[])
+        return
+    linear = objective == "mean-log-loss"
+    curves = [(str(name), _along_lr(curve)) for name, curve in tried.groupby("optimizer", sort=False)]
+    finite = np.concatenate([curve["median"][np.isfinite(curve["median"])] for _, curve in curves])
+    if not finite.size:
+        finite = np.zeros(1)
+    # A learning rate a little too large may end fifty decades up, and would flatten all the others.
+    best, worst = finite.min(), finite.max()
+    if objective == "final-loss":
+        worst = min(worst, np.log10(start) + 1 if start else max(finite.min() + 8, float(np.median(finite)) + 2))
+        best = max(best, worst + np.log10(DEEPEST))
+    elif linear:
+        worst = min(worst, 0.5)
+    span = max(worst - best, 0.5)
+    bottom, ceiling = best - 0.08 * span, worst + 0.12 * span
+    place = (lambda value: value) if linear else (lambda value: 10.0**value)
+    for k, (name, curve) in enumerate(curves):
+        colour = colours[name]
+        clipped = curve[["lower", "median", "upper"]].clip(bottom, ceiling)
+        shown = curve["median"] <= ceiling
+        axes.fill_between(curve["lr"], place(clipped["lower"]), place(clipped["upper"]), where=shown, color=colour,
+                          alpha=0.15, linewidth=0)  # fmt: skip
+        axes.plot(curve["lr"][shown], place(clipped["median"][shown]), color=colour, linewidth=1.0, marker=".",
+                  markersize=3)  # fmt: skip
+        gone = ~shown
+        height = place(ceiling - 0.035 * span * k)
+        axes.plot(
+            curve["lr"][gone], np.full(gone.sum(), height), "x", color=colour, markersize=3.5, markeredgewidth=0.9
+        )
+        chosen = curve[curve["best"] & shown]
+        for _, row in chosen.iterrows():
+            on_edge = row["lr"] in (curve["lr"].iloc[0], curve["lr"].iloc[-1]) and len(curve) > 1
+            axes.plot(row["lr"], place(np.clip(row["median"], bottom, ceiling)), "o", markersize=6, clip_on=False,
+                      markerfacecolor="white" if on_edge else colour, color=colour, zorder=5)  # fmt: skip
+    axes.set_ylim(place(bottom), place(ceiling + 0.03 * span))
+    if not linear:
+        axes.set_yscale("log")
+    power_ticks(axes, y=not linear)
+    axes.xaxis.get_major_locator().set_params(numticks=6)  # type: ignore[call-arg]
+
+
+def _along_lr(curve: pd.DataFrame) -> pd.DataFrame:
+    """The trials at the other settings of the best one, by learning rate."""
+    known = ("problem", "optimizer", "label", "lr", "level", "lower", "median", "upper", "diverged", "log_loss", "best")
+    best = curve[curve["best"]].iloc[0]
+    for name in curve.columns:
+        if name not in known and best[name] == best[name]:  # a setting of another optimizer is NaN here
+            curve = curve[curve[name] == best[name]]
+    return curve.sort_values("lr")
+
+
+def _differences(
+    axes: Axes, summary: pd.DataFrame, runs: pd.DataFrame, colours: dict[str, str], objective: str
+) -> None:
+    """A strip for each optimizer but the reference: a dot for each seed, median and interval, the verdict in words."""
+    others = summary[summary["difference"].notna()]
+    reference = summary[summary["difference"].isna()]
+    against = reference["label"].iloc[0] if len(reference) else ""
+    axes.set_title(OBJECTIVE_LABELS[objective][1].format(against), loc="left", fontsize=8)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(labelsize=7)
+    axes.set_yticks([])
+    if others.empty:
+        axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color="#555555")
+        axes.set_xticks([])
+        return
+    ours = runs[runs["optimizer"].isin(others["optimizer"])]
+    finite = ours["difference"][np.isfinite(ours["difference"])]
+    reach = [*finite, 0.0]
+    low, high = max(min(reach), np.log10(DEEPEST)), min(max(reach), -np.log10(DEEPEST))
+    room = max(0.08 * (high - low), 0.02)
+    low, high = min(low - room, -3 * room), max(high + room, 3 * room)  # both sides of 0 can be seen
+    axes.axvline(0, color="#555555", linewidth=0.9, zorder=0)
+    jitter = np.random.default_rng(0)
+    for place, (_, row) in enumerate(others.iterrows()):
+        colour, name = colours[row["optimizer"]], row["optimizer"]
+        values = ours.loc[ours["optimizer"] == name, "difference"].to_numpy()
+        heights = -place + 0.02 + 0.12 * jitter.uniform(-1, 1, values.size)
+        inside = (values > low) & (values < high)
+        axes.plot(values[inside], heights[inside], "o", color=colour, markersize=2.2, alpha=0.45, markeredgewidth=0)
+        for beyond, edge, mark in ((values <= low, low, "<"), (values >= high, high, ">")):
+            axes.plot(np.full(beyond.sum(), edge), heights[beyond], mark, color=colour, markersize=3, alpha=0.6)
+        ends = np.clip([row["low"], row["high"]], low, high)
+        axes.plot(ends, [-place - 0.2] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
+        axes.plot(np.clip(row["difference"], low, high), -place - 0.2, "D", color=colour, markersize=4)
+        axes.text(
+            0.0, -place + 0.3, f"{row['label']}: {row['verdict']}", transform=axes.get_yaxis_transform(),
+            color=colour, fontweight="bold", fontsize=7.5, va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+        )  # fmt: skip
+    axes.set(xlim=(low, high), ylim=(-len(others) + 0.55, 0.5))
+    if objective == "mean-log-loss":
+        axes.set_xlabel("decades")
+    else:
+        _ratio_ticks(axes, low, high)
+    axes.annotate("better", (0, -0.02), xycoords=("data", "axes fraction"), xytext=(-4, 3), textcoords="offset points",
+                  fontsize=6.5, color="#555555", ha="right")  # fmt: skip
+    axes.annotate("worse", (0, -0.02), xycoords=("data", "axes fraction"), xytext=(4, 3), textcoords="offset points",
+                  fontsize=6.5, color="#555555")  # fmt: skip
+
+
+def _ratio_ticks(axes: Axes, low: float, high: float) -> None:
+    """Ticks of an axis in decades, as the ratios that they stand for."""
+    superscript = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    if high - low >= 1.5:
+        step = int(np.ceil((high - low) / 4))
+        ticks = [float(k) for k in range(-600, 601) if k % step == 0 and low <= k <= high]
+        names = ["1" if k == 0 else "10" + str(int(k)).translate(superscript) for k in ticks]
+    else:
+        for ratios in ([0.1, 0.3, 1, 3, 10], [0.25, 0.5, 1, 2, 4], [0.5, 0.7, 1, 1.4, 2], [0.8, 0.9, 1, 1.1, 1.25],
+                       [0.9, 0.95, 1, 1.05, 1.1]):  # fmt: skip
+            chosen = [ratio for ratio in ratios if low <= np.log10(ratio) <= high]
+            if len(chosen) >= 3:
+                break
+        ticks, names = [float(np.log10(ratio)) for ratio in chosen], [f"{ratio:g}" for ratio in chosen]
+    axes.set_xticks(ticks, names)
+
+
+def _legend(figure: Any, labels: dict[str, str], colours: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colours[name], linewidth=2, label=label) for name, label in labels.items()]
+    figure.legend(handles=handles, loc="outside upper right", ncols=min(len(handles), 6), frameon=False, fontsize=8)
+
+
+def _caption(figure: Figure, caption: str) -> None:
+    lines = "\n".join(textwrap.wrap(caption, int(19 * figure.get_figwidth()), break_long_words=True))
+    figure.supxlabel(lines, fontsize=6.5, color="#555555", x=0.01, ha="left")
+
+
+def protocols(coarse: pd.DataFrame, honest: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
+    """What two protocols say of the same question: a row for each `setting`.
+
+    ``coarse`` has a row for each repetition of the coarse protocol, with the `gain` in decades that it would announce;
+    ``honest`` a row for each setting with the `difference` and its interval `low` to `high`, negative for a gain.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(honest["setting"]))
+    announced, denied = "#D55E00", "#0072B2"
+    most = 4.0  # decades; what lies further out stands at the edge
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
+        figure = Figure(figsize=(7.0, 0.9 + 0.42 * len(names)), layout="constrained")
+        axes = figure.subplots()
+        axes.axvspan(np.log10(2), most, color=announced, alpha=0.08, linewidth=0)
+        axes.axvline(0, color="#555555", linewidth=0.9, zorder=0)
+        jitter = np.random.default_rng(0)
+        for place, name in enumerate(names):
+            gains = np.clip(coarse.loc[coarse["setting"] == name, "gain"].to_numpy(), -most, most)
+            heights = -place + 0.17 + 0.13 * jitter.uniform(-1, 1, gains.size)
+            won = gains >= np.log10(2)
+            for which, colour in ((won, announced), (~won, "#999999")):
+                axes.plot(gains[which], heights[which], "o", color=colour, markersize=2, alpha=0.6, markeredgewidth=0)
+            row = honest[honest["setting"] == name].iloc[0]
+            low, middle, high = np.clip([-row["high"], -row["difference"], -row["low"]], -most, most)
+            axes.plot([low, high], [-place - 0.2] * 2, color=denied, linewidth=2.2, solid_capstyle="butt")
+            axes.plot(middle, -place - 0.2, "<" if middle <= -most else "D", color=denied, markersize=4)
+            axes.text(most * 1.02, -place + 0.15, f"{won.mean():.0%} announce 2×", fontsize=7.5, color=announced,
+                      va="center")  # fmt: skip
+            axes.text(most * 1.02, -place - 0.22, row["verdict"], fontsize=7.5, color=denied, va="center")
+        axes.set(
+            xlim=(-most, most),
+            ylim=(-len(names) + 0.4, 0.6),
+            xlabel="better by this factor than the optimizer without the mask",
+        )
+        axes.set_yticks([-place for place in range(len(names))], names)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        _ratio_ticks(axes, -most, most)
+        figure.suptitle(textwrap.fill(title, 95), x=0.01, ha="left", fontsize=9.5)
+        _caption(figure, caption)
+    return figure

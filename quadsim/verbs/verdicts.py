@@ -1,0 +1,229 @@
+"""What `compare` and `tune` found, in words and tables for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quadsim.comparison import Comparison
+    from quadsim.optimizers import Optimizer
+    from quadsim.tuning import Terms, Tuned
+
+NOTE = "crosses: diverged, or above the panel; open circle: best at the edge of the grid"
+Row = dict[Any, Any]
+Cells = dict[str, str]
+
+
+def finding(one: Comparison) -> str:
+    """What the comparison found, in one sentence without its full stop."""
+    rows = one.summary.to_dict("records")
+    against = next(row for row in rows if row["optimizer"] == one.reference)
+    others = [row for row in rows if row["optimizer"] != one.reference]
+    what = {"final-loss": "final loss", "steps-to-tol": f"steps to {one.terms.tol:g}"}.get(
+        one.terms.objective, "mean log loss"
+    )
+    begin = f"{one.problem.capitalize()}, {what}"
+    if not others:
+        return f"{begin}: {against['label']} alone"
+    told = "" if against["verdict"] == "–" else f" ({against['verdict']})"
+    if all(row["verdict"] == "no difference" for row in others):
+        names = [against["label"], *(row["label"] for row in others)]
+        return f"{begin}: no difference between {', '.join(names[:-1])} and {names[-1]}"
+    parts = [_part(row, one.terms) for row in sorted(others, key=lambda row: row["difference"])]
+    return f"{begin} beside {against['label']}{told}: {', '.join(parts)}"
+
+
+def _part(row: Row, terms: Terms) -> str:
+    if row["verdict"] not in ("better", "worse"):
+        return f"{row['label']} {row['verdict']}"
+    better = row["verdict"] == "better"
+    if math.isinf(row["difference"]):
+        return f"{row['label']} {row['verdict']}"
+    if terms.objective == "mean-log-loss":
+        return f"{row['label']} {abs(row['difference']):.2g} decades {'lower' if better else 'higher'}"
+    words = ("fewer", "more") if terms.objective == "steps-to-tol" else ("lower", "higher")
+    return f"{row['label']} {factor(abs(row['difference']))} {words[0] if better else words[1]}"
+
+
+def notes(one: Comparison) -> Iterator[str]:
+    """What a reader of the table must know beside it."""
+    from quadsim.bootstrap import fewest
+
+    for row in one.summary.to_dict("records"):
+        best = one.tuned[row["optimizer"]]
+        yield from _tuning_notes(row, best.optimizer, one.terms)
+        if row["verdict"] == "no difference" and (row["low"] > 0 or row["high"] < 0):
+            slack = (one.tuned[one.reference] if row["high"] < 0 else best).slack
+            yield (
+                f"{row['label']}: differs by {factor(abs(row['difference']))}, which a finer lr grid might make up for "
+                f"(by up to {factor(slack)})"
+            )
+        if row["verdict"] == "too few seeds":
+            needed = fewest(one.level)
+            yield f"{row['label']}: an interval of level {one.level:g} needs {needed} seeds, got {row['seeds']}"
+
+
+def _tuning_notes(row: Row, optimizer: Optimizer, terms: Terms) -> Iterator[str]:
+    name = row["label"]
+    if row["failed"]:
+        how = "diverged" if row["failed"] == "diverged" else f"did not reach tol within {terms.steps:,} steps"
+        yield f"{name}: every learning rate tried {how} on half of the tuning seeds or more"
+    elif row["edge"]:
+        way = "smaller" if row["edge"] == "lowest" else "larger"
+        yield f"{name}: the best lr is the {row['edge']} one tried, and a {way} one may be better"
+    if row["factor"]:
+        rates = "/".join(f"{rate:.3g}" for rate in optimizer.lr)  # type: ignore[union-attr]
+        yield f"{name}: its lr is a factor on the best known ones of the blocks; here {rates}"
+
+
+def show_comparison(screen: Any, one: Comparison) -> None:
+    """One problem's finding, its table and what must be known beside it."""
+    terms, rows = one.terms, one.summary.to_dict("records")
+    against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
+    screen.print(finding(one), style="bold", highlight=False)
+    screen.print(
+        f"{steps_text(terms)}; tuned on seeds {_span(one.tuning_seeds)}, confirmed on {_span(one.seeds)}",
+        highlight=False,
+    )
+    decades = terms.objective == "mean-log-loss"
+    difference = f"{'less' if decades else '÷'} {against} ({one.level:.0%} interval)"
+    columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "verdict", "wins", "diverged",
+               "lr range", "lr/2", "2·lr"]  # fmt: skip
+    cells = [_cells(row, decades, difference) for row in rows]
+    _print_table(screen, columns, cells, [{"lr/2", "2·lr"}, {"quartiles"}, {"lr range"}, {"settings"}, {"wins"}])
+    for note in notes(one):
+        screen.print(note, highlight=False)
+    screen.print()
+
+
+def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], terms: Terms) -> None:
+    """What was tuned, and what must be known beside it."""
+    decades = terms.objective == "mean-log-loss"
+    screen.print(steps_text(terms), highlight=False)
+    columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "lr range", "lr/2",
+               "2·lr", "tried"]  # fmt: skip
+    cells = [
+        {**_cells(row, decades, ""), "problem": row["problem"], "tried": str(row["tried"])}
+        for row in ({"difference": None, "given": False, "verdict": "", **row} for row in rows)
+    ]
+    _print_table(screen, columns, cells, [{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
+    for row, best in zip(rows, found, strict=True):
+        for note in _tuning_notes(row, best.optimizer, terms):
+            screen.print(f"{row['problem']}, {note}", highlight=False)
+
+
+def tuned_row(problem: str, name: str, optimizer: Optimizer, best: Tuned) -> dict[str, Any]:
+    """What was found for one optimizer, as a row of a table."""
+    others = ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr")
+    top = best.tried[best.tried["best"]].iloc[0]
+    scale: Callable[[float], float] = float if best.objective == "mean-log-loss" else lambda value: 10.0**value
+    quartiles = {key: scale(top[key]) for key in ("lower", "median", "upper")}
+    return {
+        "problem": problem, "optimizer": name, "label": optimizer.label, "lr": best.settings["lr"], "settings": others,
+        "edge": best.edge, "failed": best.failed, "factor": best.factor, "tried": len(best.tried), **quartiles,
+        "diverged": float(top["diverged"]), "slack": best.slack, **best.sensitivity(),
+    }  # fmt: skip
+
+
+def plain(row: Row) -> dict[str, Any]:
+    """The row with None for what is absent or infinite, and Python's own numbers."""
+    found = {}
+    for key, value in row.items():
+        value = value.item() if hasattr(value, "item") else value
+        found[str(key)] = None if isinstance(value, float) and not math.isfinite(value) else value
+    return found
+
+
+def lr_text(row: Row) -> str:
+    """The learning rate with what must be said of it."""
+    if row["failed"]:
+        return "–"
+    shown = row["lr"] if isinstance(row["lr"], str) else f"{'×' if row['factor'] else ''}{row['lr']:.3g}"
+    return shown + {"lowest": " lowest", "highest": " highest"}.get(row["edge"], "")
+
+
+def steps_text(terms: Terms) -> str:
+    """The objective in words."""
+    if terms.objective == "steps-to-tol":
+        return f"steps to {terms.tol:g} of the first gradient norm, {terms.steps:,} at most"
+    if terms.objective == "mean-log-loss":
+        return f"mean of log10 L/L0 over {terms.steps:,} steps"
+    return f"final loss after {terms.steps:,} steps"
+
+
+def factor(decades: float) -> str:
+    """`1.04×`, `2.3×`, `140×`, `10¹⁹×`."""
+    if decades < 1:
+        return f"{10**decades:.3g}×" if decades < math.log10(1.1) else f"{10**decades:.2g}×"
+    if decades < 4:
+        return f"{float(f'{10**decades:.2g}'):,.0f}×"
+    return "10" + str(round(decades)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) + "×"
+
+
+def _cells(row: Row, decades: bool, difference: str) -> Cells:
+    absent = row["difference"] is None or math.isnan(row["difference"])
+    span = "" if absent else f"({_ratio(row['low'], decades)}–{_ratio(row['high'], decades)})"
+    cells = {
+        "optimizer": row["label"],
+        "best lr": lr_text(row) + (" given" if row["given"] else ""),
+        "settings": row["settings"],
+        "median": _number(row["median"]),
+        "quartiles": f"{_number(row['lower'])}–{_number(row['upper'])}",
+        difference: "" if absent else f"{_ratio(row['difference'], decades)} {span}",
+        "verdict": row["verdict"],
+        "wins": "" if absent else f"{row['wins']:.0%}",
+        "diverged": f"{row['diverged']:.0%}",
+        "lr range": "",
+    }
+    if row["lr_range"] and not math.isnan(row["lr_range"]):
+        cells["lr range"] = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}"
+    for key, column in (("halved", "lr/2"), ("doubled", "2·lr")):
+        value = row[key]
+        cells[column] = "" if value is None or math.isnan(value) else _ratio(value, decades, "×")
+    return cells
+
+
+def _print_table(screen: Any, columns: list[str], rows: list[Cells], spare: list[set[str]]) -> None:
+    """The table, without columns that are empty, and without those to spare if it would be too wide."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    columns = [column for column in columns if any(row[column] for row in rows)]
+    widths = {column: max(cell_len(text) for text in (column, *(row[column] for row in rows))) for column in columns}
+    for few in spare:
+        if sum(widths[kept] + 3 for kept in columns) > screen.width:
+            columns = [column for column in columns if column not in few]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        left = column in ("problem", "optimizer", "verdict", "settings")
+        table.add_column(column, justify="left" if left else "right")
+    for row in rows:
+        table.add_row(*(row[column] for column in columns))
+    screen.print(table, highlight=False)
+
+
+def _span(seeds: list[int]) -> str:
+    whole = seeds == list(range(seeds[0], seeds[-1] + 1))
+    if whole and len(seeds) > 1:
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e6 else f"{value:.2g}"
+
+
+def _ratio(decades: float, as_decades: bool, sign: str = "") -> str:
+    """A difference as people read it: a ratio, or decades with their sign."""
+    if as_decades:
+        return f"{decades:+.2g}" if math.isfinite(decades) else ("∞" if decades > 0 else "−∞")
+    if math.isinf(decades):
+        return "∞" if decades > 0 else "0"
+    return sign + (f"{10**decades:.3g}" if abs(decades) < math.log10(1.1) else f"{10**decades:.2g}")
