@@ -15,21 +15,12 @@ import numpy as np
 from quadsim import bootstrap, checks
 from quadsim.bootstrap import paired_difference, quantile, quartiles
 from quadsim.checks import InputError, InputTypeError
+from quadsim.objectives import LEAST_LOSS, LEAST_RELATIVE, Draw, Terms, remembered, seeds_of
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
+from quadsim.search import Search
 from quadsim.trajectory import Status, Trajectory
-from quadsim.tuning import (
-    LEAST_LOSS,
-    LEAST_RELATIVE,
-    Draw,
-    Progress,
-    Search,
-    Terms,
-    Tuned,
-    remembered,
-    run_searches,
-    seeds_of,
-)
+from quadsim.tuning import Progress, Tuned, outcome, run_searches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +45,8 @@ class Comparison:
         ``median``, ``upper``): losses, steps, or decades for "mean-log-loss"; ``difference``: the median of the paired
         differences to the reference in decades (of loss, or of steps), negative where the optimizer is better, and its
         interval ``low`` to ``high``; ``verdict``; ``wins``: the share of seeds on which it beat the reference, ties
-        counting half; ``diverged``: the share on which it diverged; ``slack`` and the sensitivities of `Tuned`.
+        counting half; ``diverged``: the share on which it diverged, and ``rose``: on which it did, or ended above its
+        start; ``slack`` and the sensitivities of `Tuned`.
     runs : DataFrame
         One row for each optimizer and confirmation seed.
     tried : DataFrame
@@ -145,7 +137,7 @@ def compare(
         for name, optimizer in named.items()
     }
     run_searches(draw, list(searches.values()), tuning, terms, progress)
-    tuned = {name: search.outcome(terms) for name, search in searches.items()}
+    tuned = {name: outcome(search, terms) for name, search in searches.items()}
 
     told = progress or (lambda what, done, total: None)
     choices = {name: bootstrap.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
@@ -219,11 +211,12 @@ def _beside(
     """How an optimizer stands beside the reference."""
     mine, theirs = scores[name], scores[reference]
     diverged = float(np.mean([run.status == Status.DIVERGED for run in runs]))
+    rose = float(np.mean([run.status == Status.DIVERGED or run.loss[-1] > run.loss[0] for run in runs]))
     absent = float(np.mean(np.isinf(mine[0])))
     failed = "diverged" if diverged > 0.5 else "not reached" if absent > 0.5 else None
     if name == reference:
         nothing = dict.fromkeys(("difference", "low", "high", "wins"))
-        return {**nothing, "verdict": failed or "–", "diverged": diverged}
+        return {**nothing, "verdict": failed or "–", "diverged": diverged, "rose": rose}
     difference = paired_difference(mine[0], theirs[0])
     every = paired_difference(mine[:, None], theirs[None]).reshape(-1, mine.shape[1])  # (pairs of leaders, seeds)
     low, high = bootstrap.median_interval(every, level, choices[name] * len(theirs) + choices[reference])
@@ -241,6 +234,7 @@ def _beside(
         "wins": float(np.mean(difference < 0) + np.mean(difference == 0) / 2),
         "verdict": failed or verdict,
         "diverged": diverged,
+        "rose": rose,
     }
 
 
@@ -305,7 +299,7 @@ def _band(runs: list[Trajectory], terms: Terms, who: dict[str, str]) -> pd.DataF
     import pandas as pd
 
     last = max(run.last_step for run in runs)
-    even, close = np.linspace(0, last, POINTS), np.geomspace(1, max(last, 1), POINTS // 4)
+    even, close = np.linspace(0, last, POINTS), np.geomspace(1, max(last, 1), POINTS)
     steps = np.unique(np.concatenate([even, close]).round().astype(np.int64))
     measure, least = MEASURES[terms.objective]
     curves = []

@@ -266,6 +266,14 @@ def test_what_never_arrives_is_a_row_that_says_so():
     assert pd.isna(made.runs.loc[made.runs["optimizer"] == "gd", "steps_to_tol"]).all()
 
 
+def test_runs_that_rise_are_counted_also_where_they_have_not_exploded():
+    """A little beyond 2/L the loss grows, and a hundred steps are too few to tell that it will not come back."""
+    made = qs.compare(case_3, [qs.Adam(), qs.GD()], seeds=range(6), steps=100, grids={"gd": {"lr": [4.4e-4]}})
+    row = made.summary.iloc[1]
+    assert (row["diverged"], row["rose"]) == (0, 1)
+    assert made.summary["rose"].iloc[0] == 0
+
+
 def test_too_few_seeds_for_the_level():
     made = qs.compare(case_3, [qs.GD(), qs.Adam()], seeds=range(5), steps=100)
     assert verdict(made, "adam") == "too few seeds"

@@ -259,7 +259,7 @@ def test_ctrl_c_reaches_every_thread():
             "seed must be a whole number from 0 to 9223372036854775807, got -3",
         ),
         (lambda: qs.solve_lanes(PROBLEM, []), "0 optimizers, 1 starts and 1 seeds make no lanes"),
-        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()] * 3, seeds=[1, 2]), "3 optimizers, 1 starts and 2 seeds make no lanes"),
+        (lambda: qs.solve_lanes(PROBLEM, [qs.GD()] * 3, seeds=[1, 2]), "3 optimizers, 1 starts and 2 seeds"),
         (lambda: qs.solve(qs.case(3, rotation=0), qs.FrozenAdam(), w0=[0, *[1] * 8]), "which is 0 in coordinate 0"),
         (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
     ],

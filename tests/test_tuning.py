@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import quadsim as qs
-from quadsim import tuning
-from quadsim.tuning import Search, Terms, tune
+from quadsim import objectives
+from quadsim.objectives import Terms
+from quadsim.search import Search
+from quadsim.tuning import outcome, tune
 
 SPACING = 1 / 16  # of the refined grid, in decades
 
@@ -24,7 +26,7 @@ def search_for(height, optimizer=None, **how):
         for trial in trials:
             score = np.full(3, height(trial), dtype=float)
             search.hears(trial, score, score, np.isinf(score))
-    return search.outcome(Terms())
+    return outcome(search, Terms())
 
 
 def valley(middle, slope=1.0):
@@ -50,7 +52,7 @@ def test_what_never_arrives_or_diverges_is_infinitely_bad():
     assert Terms("steps-to-tol").score(slow) == np.inf
     gone = qs.solve(problem, qs.GD(lr=1.0), seed=5, max_steps=500, tol=0)
     assert gone.status == "diverged"
-    for objective in tuning.OBJECTIVES:
+    for objective in objectives.OBJECTIVES:
         assert Terms(objective).score(gone) == np.inf
 
 
@@ -66,7 +68,7 @@ def test_a_run_that_ended_early_stays_where_it_was():
 def test_a_start_at_the_minimum_has_a_score():
     problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0, minimizer=[1.0, 1.0])
     run = qs.solve(problem, qs.GD(), w0=[1.0, 1.0], tol=0, max_steps=10)
-    assert [Terms(objective, steps=10).score(run) for objective in tuning.OBJECTIVES] == [-300, 0, -12]
+    assert [Terms(objective, steps=10).score(run) for objective in objectives.OBJECTIVES] == [-300, 0, -12]
 
 
 def test_long_runs_are_looked_at_every_few_steps():
@@ -197,7 +199,7 @@ def test_among_equal_medians_the_lower_quartiles_win():
     first, second = search.asks()
     search.hears(first, np.array([0.0, 1.0, np.inf]), np.zeros(3), np.array([0, 0, 1]))
     search.hears(second, np.array([0.0, 1.0, 2.0]), np.zeros(3), np.zeros(3))
-    assert search.outcome(Terms()).optimizer.lr == 0.1
+    assert outcome(search, Terms()).optimizer.lr == 0.1
 
 
 def test_all_diverged_is_told():
@@ -321,7 +323,7 @@ def test_threads_and_parts_change_nothing(monkeypatch):
     how = {"seeds": range(5), "steps": 60, "objective": "mean-log-loss"}
     alone = tune(case_3, qs.Adam(), threads=1, **how).tried
     assert tune(case_3, qs.Adam(), threads=2, **how).tried.equals(alone)
-    monkeypatch.setattr(tuning, "KEPT", 1)
+    monkeypatch.setattr(objectives, "KEPT", 1)
     assert tune(case_3, qs.Adam(), **how).tried.equals(alone)
 
 

@@ -57,7 +57,7 @@ def comparison(
             top = _curves(left, ours[1], colours, tol if objective == "steps-to-tol" else None)
             _sensitivity(middle, ours[2], colours, objective, top)
             _differences(right, ours[0], ours[3], colours, objective)
-            part.suptitle(textwrap.fill(title, 100), x=0.01, ha="left", fontsize=9)
+            part.suptitle(textwrap.fill(title, 108), x=0.01, ha="left", fontsize=9)
         _legend(figure, labels, colours)
         _caption(figure, caption)
     return figure
@@ -141,7 +141,8 @@ def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objec
     # A learning rate a little too large may end fifty decades up, and would flatten all the others.
     best, worst = finite.min(), finite.max()
     if objective == "final-loss":
-        worst = min(worst, np.log10(start) + 1 if start else max(finite.min() + 8, float(np.median(finite)) + 2))
+        first = [curve["median"].iloc[0] for _, curve in curves]  # a tiny lr ends where it began
+        worst = min(worst, 1 + (np.log10(start) if start else max([*(h for h in first if np.isfinite(h)), best])))
         best = max(best, worst + np.log10(DEEPEST))
     elif linear:
         worst = min(worst, 0.5)
@@ -199,8 +200,11 @@ def _differences(
         axes.set_xticks([])
         return
     ours = runs[runs["optimizer"].isin(others["optimizer"])]
-    finite = ours["difference"][np.isfinite(ours["difference"])]
-    reach = [*finite, 0.0]
+    # Nine in ten dots, and what is said of them; a few far out would make all the others one.
+    reach = [0.0, *others["low"], *others["high"]]
+    for _, part in ours.groupby("optimizer"):
+        reach += list(np.quantile(part["difference"], (0.05, 0.95), method="nearest"))
+    reach = [float(value) for value in reach if np.isfinite(value)]
     low, high = max(min(reach), np.log10(DEEPEST)), min(max(reach), -np.log10(DEEPEST))
     room = max(0.08 * (high - low), 0.02)
     low, high = min(low - room, -3 * room), max(high + room, 3 * room)  # both sides of 0 can be seen

@@ -183,8 +183,8 @@ def _steps(plan: Plan, rows: list[dict[str, Any]], *, wide: bool) -> Table:
                 if theirs is None:
                     cells.append("")
                     continue
-                ratio = Text(f"{_digits(theirs['ratio'], 2)}×", style="red" if theirs["ratio"] < 1 else "")
-                ratio.align("right", 6)
+                told = f"{_digits(theirs['ratio'], 2)}×"
+                ratio = Text(f" {told:>5}" if wide else told, style="red" if theirs["ratio"] < 1 else "")
                 cells.append(Text(_digits(theirs["microseconds"])).append(ratio) if wide else ratio)
             table.add_row(*cells)
         table.add_section()

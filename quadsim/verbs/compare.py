@@ -90,7 +90,7 @@ def tune(words: Words) -> None:
     folder = Path(keys.get("out", "figures"))
     import pandas as pd
 
-    from quadsim import plots, results, tuning
+    from quadsim import objectives, plots, results, tuning
 
     results.check_folder(folder)
     found: list[Tuned] = []
@@ -106,7 +106,7 @@ def tune(words: Words) -> None:
         for row, best in zip(rows, found, strict=True)
     ]
     tried = pd.concat(frames, ignore_index=True)
-    terms = tuning.Terms(**{key: how[key] for key in ("objective", "steps", "tol") if key in how})
+    terms = objectives.Terms(**{key: how[key] for key in ("objective", "steps", "tol") if key in how})
     titles = {}
     for problem in dict.fromkeys(row["problem"] for row in rows):
         rates = [f"{row['label']} {verdicts.lr_text(row)}" for row in rows if row["problem"] == problem]
@@ -167,7 +167,7 @@ def read_grids(keys: dict[str, str]) -> tuple[dict[str, Optimizer], dict[str, di
 
 def read_terms(keys: dict[str, str]) -> dict[str, Any]:
     """What both verbs take beside problem, optimizers and seeds, as `compare` and `tune` call it."""
-    from quadsim.tuning import OBJECTIVES
+    from quadsim.objectives import OBJECTIVES
 
     how: dict[str, Any] = {"steps": read_steps(keys)}
     if "objective" in keys:

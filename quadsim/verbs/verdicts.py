@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quadsim.comparison import Comparison
+    from quadsim.objectives import Terms
     from quadsim.optimizers import Optimizer
-    from quadsim.tuning import Terms, Tuned
+    from quadsim.tuning import Tuned
 
-NOTE = "crosses: diverged, or above the panel; open circle: best at the edge of the grid"
+NOTE = "crosses: diverged, tol not reached, or above the panel; open circle: best at the edge of the grid"
 Row = dict[Any, Any]
 Cells = dict[str, str]
 
@@ -60,6 +61,8 @@ def notes(one: Comparison) -> Iterator[str]:
                 f"{row['label']}: differs by {factor(abs(row['difference']))}, which a finer lr grid might make up for "
                 f"(by up to {factor(slack)})"
             )
+        if row["rose"] > row["diverged"] and row["rose"] >= 0.1:
+            yield f"{row['label']}: {row['rose']:.0%} of its runs ended above their start, at the edge of stability"
         if row["verdict"] == "too few seeds":
             needed = fewest(one.level)
             yield f"{row['label']}: an interval of level {one.level:g} needs {needed} seeds, got {row['seeds']}"
@@ -164,13 +167,14 @@ def factor(decades: float) -> str:
 
 def _cells(row: Row, decades: bool, difference: str) -> Cells:
     absent = row["difference"] is None or math.isnan(row["difference"])
-    span = "" if absent else f"({_ratio(row['low'], decades)}–{_ratio(row['high'], decades)})"
+    to = " to " if decades else "–"
+    span = "" if absent else f"({_ratio(row['low'], decades)}{to}{_ratio(row['high'], decades)})"
     cells = {
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
         "settings": row["settings"],
         "median": _number(row["median"]),
-        "quartiles": f"{_number(row['lower'])}–{_number(row['upper'])}",
+        "quartiles": f"{_number(row['lower'])}{to}{_number(row['upper'])}",
         difference: "" if absent else f"{_ratio(row['difference'], decades)} {span}",
         "verdict": row["verdict"],
         "wins": "" if absent else f"{row['wins']:.0%}",

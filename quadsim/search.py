@@ -1,0 +1,165 @@
+"""What to try next of an optimizer's settings: a coarse grid, more where its best is on the edge, midpoints around it.
+
+A search asks for trials and hears what came of them; it runs nothing but a few steps to guess a scale.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from quadsim import checks
+from quadsim.bootstrap import quantile, quartiles
+from quadsim.checks import InputError, InputTypeError
+from quadsim.optimizers import Optimizer
+from quadsim.problem import BlockQuadratic
+from quadsim.solver import solve_lanes
+
+PER_DECADE, DECADES = 2, 2  # the coarse grid: this dense, and this far to both sides of the first guess
+REFINE, EXTEND = 3, 4  # rounds of midpoints around the best; decades that a grid may grow on either side
+
+
+class Search:
+    """What has been tried of one optimizer, and what to try next: coarse grid, extensions, rounds of refinement."""
+
+    def __init__(
+        self, optimizer: Optimizer, problem: BlockQuadratic, grid: Any = None, refine: Any = None, extend: Any = None
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+        settings = _settings(optimizer, grid)
+        given = "lr" in settings
+        self.refine = checks.whole("refine", (0 if given else REFINE) if refine is None else refine, at_least=0)
+        self.extend = checks.whole("extend", (0 if given else EXTEND) if extend is None else extend, at_least=0)
+        self.first_level = "given" if given else "coarse"
+        self.optimizer, self.rates = optimizer, None if given else _block_rates(optimizer, problem)
+        if not given:
+            guess = 1.0 if self.rates else _first_guess(optimizer, problem)
+            middle = round(np.log10(guess) * PER_DECADE)
+            reach = DECADES * PER_DECADE
+            settings["lr"] = [10 ** (k / PER_DECADE) for k in range(middle - reach, middle + reach + 1)]
+        others = [name for name in settings if name != "lr"]
+        combinations = itertools.product(*(settings[name] for name in others))
+        self.others = [dict(zip(others, values, strict=True)) for values in combinations]
+        self.lrs = sorted(settings["lr"])
+        self.rows: list[dict[str, Any]] = []
+        self.rounds = 0
+
+    @property
+    def given(self) -> bool:
+        """Whether there is nothing to tune."""
+        return len(self.others) == len(self.lrs) == 1
+
+    def optimizer_at(self, trial: Mapping[str, Any]) -> Optimizer:
+        """The optimizer with these settings."""
+        settings = {name: trial[name] for name in ("lr", *self.others[0])}
+        if self.rates is not None:
+            settings["lr"] = tuple(settings["lr"] * rate for rate in self.rates)
+        return replace(self.optimizer, **settings)
+
+    def asks(self) -> list[dict[str, Any]]:
+        """The settings to try next; none when the search is over."""
+        if self.given:
+            return []
+        if not self.rows:
+            level = {"level": self.first_level}
+            return [{**other, "lr": lr, **level} for other in self.others for lr in self.lrs]
+        if len(self.lrs) == 1:
+            return []
+        if beyond := [trial for other in self.others for trial in self._beyond(other)]:
+            return beyond
+        if self.rounds == self.refine or not np.isfinite(min(self.rows, key=_rank)["median"]):
+            return []
+        self.rounds += 1
+        best = min(self.rows, key=_rank)
+        lrs = [row["lr"] for row in self.beside(best)]
+        at = lrs.index(best["lr"])
+        between = [(lrs[k] * lrs[k + 1]) ** 0.5 for k in (at - 1, at) if 0 <= k < len(lrs) - 1]
+        return [{**self._other(best), "lr": lr, "level": "refined"} for lr in between]
+
+    def hears(self, trial: dict[str, Any], scores: np.ndarray, losses: np.ndarray, gone: np.ndarray) -> None:
+        """What came of a trial, seed by seed."""
+        told = {name: float(value) for name, value in quartiles(scores).items()} | {"diverged": float(gone.mean())}
+        self.rows.append({**trial, **told, "log_loss": float(quantile(losses, 0.5)), "scores": scores})
+
+    def ranked(self) -> list[dict[str, Any]]:
+        """All trials, the best first: by their medians, then upper and lower quartiles, and so on."""
+        return sorted(self.rows, key=_rank)
+
+    def _other(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {name: row[name] for name in self.others[0]}
+
+    def beside(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        """The trials that differ from this one in the learning rate alone, in order."""
+        other = self._other(row)
+        return sorted((row for row in self.rows if self._other(row) == other), key=lambda row: row["lr"])
+
+    def _beyond(self, other: dict[str, Any]) -> list[dict[str, Any]]:
+        """One decade more where the best learning rate beside these settings lies at an end, as far as allowed."""
+        rows = [row for row in self.rows if self._other(row) == other]
+        best, lrs = min(rows, key=_rank), sorted(row["lr"] for row in rows)
+        room = self.extend * (1 - 1e-9)
+        if best["lr"] == lrs[0] and np.log10(self.lrs[0] / lrs[0]) < room:
+            end, way = lrs[0], -1
+        elif best["lr"] == lrs[-1] and np.log10(lrs[-1] / self.lrs[-1]) < room:
+            end, way = lrs[-1], 1
+        else:
+            return []
+        more = [end * 10 ** (way * k / PER_DECADE) for k in range(1, PER_DECADE + 1)]
+        return [{**other, "lr": lr, "level": "extended"} for lr in more if 1e-300 < lr < 1e300]
+
+
+def _rank(row: dict[str, Any]) -> list[float]:
+    return [row[key] for key in ("median", "upper", "lower", "diverged", "log_loss", "lr")]
+
+
+def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:
+    """The grid as lists by name of the setting, checked."""
+    if grid is None:
+        return {}
+    by_name = grid if isinstance(grid, Mapping) else {"lr": grid}
+    known = optimizer.settings()
+    settings = {}
+    for name, values in by_name.items():
+        checks.choice(f"setting of {optimizer.name}", name, known)
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+            raise InputTypeError(f"{optimizer.name}.{name} must be a list of values to try, got {checks.shown(values)}")
+        listed = [value.item() if isinstance(value, np.generic) else value for value in values]
+        what = f"the grid of {optimizer.name}.{name}"
+        if not listed:
+            raise InputError(f"{what} is empty: give at least one value")
+        if len(set(listed)) < len(listed):
+            raise InputError(f"{what} holds a value twice: {checks.shown(listed)}")
+        for value in listed:
+            replace(optimizer, **{name: value})  # which says what is wrong with a value
+        settings[name] = listed
+        if name == "lr" and len(listed) > 1:
+            settings[name] = [checks.real(f"{optimizer.name}.lr", value, above=0) for value in listed]
+    return settings
+
+
+def _first_guess(optimizer: Optimizer, problem: BlockQuadratic) -> float:
+    """1/L for a method whose steps grow with the gradient, as GD's do; 0.01 for one that normalises them, as Adam does.
+
+    It is asked to take a few tiny steps from three errors, the last four times the first.
+    """
+    error, lr = problem.start(0), 1e-6 / problem.lipschitz
+    starts = [problem.minimizer + scale * error for scale in (1.0, 2.0, 4.0)]
+    lanes = solve_lanes(problem, [replace(optimizer, lr=lr)], w0=starts, max_steps=8, tol=0, threads=1)
+    moved = [float(np.linalg.norm(run.w - start)) for run, start in zip(lanes, starts, strict=True)]
+    return 1 / problem.lipschitz if moved[2] > 2 * moved[0] else 0.01
+
+
+def _block_rates(optimizer: Optimizer, problem: BlockQuadratic) -> tuple[float, ...] | None:
+    """One learning rate for each block, where that is what the optimizer has; the grid is then of common factors."""
+    lr = optimizer.lr
+    if lr is None:
+        try:
+            lr = optimizer.best_lr(problem, problem.start(0) - problem.minimizer)
+        except InputError:
+            return None
+    return lr if isinstance(lr, tuple) else None
