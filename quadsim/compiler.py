@@ -23,7 +23,7 @@ from quadsim import diagnosis, rules
 from quadsim.checks import InputError
 from quadsim.optimizers import Optimizer
 
-WIDTH, WIDE = 8, 32  # lanes of a full tile, and of one for small problems, where a step has little else to amortise
+WIDTH, WIDE = 8, 32  # lanes of a tile, and of a wide one
 _lock = threading.Lock()  # numba compiles one kernel at a time
 
 
@@ -227,6 +227,19 @@ def _fingerprint(text: str) -> str:
 
     versions = f"{sys.version_info[:2]} {numba.__version__} {llvmlite.__version__}\n"
     return hashlib.sha256((versions + text).encode()).hexdigest()[:20]
+
+
+def wide_pays(dim: int) -> bool:
+    """Whether wide tiles are quicker: with long vectors always, otherwise where a step has little to do."""
+    return dim <= 64 or "avx512f" in _features()
+
+
+@functools.cache
+def _features() -> tuple[str, ...]:
+    """What this machine's processor can do."""
+    from llvmlite import binding
+
+    return tuple(name for name, there in binding.get_host_cpu_features().items() if there)
 
 
 def cache_folder() -> Path | None:

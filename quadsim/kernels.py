@@ -13,7 +13,7 @@ whatever runs beside it, and on every machine whose arithmetic is IEEE 754.
 import math
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import carray, int64, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -26,6 +26,8 @@ RANDOM = False  # whether the rule asks for random numbers of its own
 CACHE = False  # whether numba keeps the machine code beside this file
 FLAGS = {"nogil": True, "error_model": "numpy"}  # numpy: 1/0 is inf, not an exception
 HOT = {**FLAGS, "forceinline": True}  # what is called at every step: a call with a dozen arrays has its price
+
+FEATURES = [name for name, there in binding.get_host_cpu_features().items() if there]
 
 RUNNING, CONVERGED, MAX_STEPS, DIVERGED, UNDERFLOW = range(5)
 ZERO, VANISHING, NORMAL = range(3)
@@ -169,8 +171,8 @@ def _zeros(builder, count, width):
 def rows_times(vectors, width, holds):
     """g = H e in some rows of a block, from row i on, as many `vectors` at once.
 
-    A vector holds the `width` "lanes" of one row; or, where there is one lane only, `width` "rows" of it, for which the
-    symmetric block is read down its columns.
+    A vector holds the `width` "lanes" of one row; or, where there is one lane only, `width` "rows" of it, and then the
+    rows that are computed together are stored together, column after column: memory is read from one end to the other.
     """
 
     @intrinsic
@@ -192,7 +194,9 @@ def rows_times(vectors, width, holds):
                         entry = builder.add(base, builder.add(builder.mul(row, n), loop.index))
                         entries = _splat(builder, h, entry, width)
                     else:
-                        entry = builder.add(base, builder.add(builder.mul(loop.index, n), row))
+                        group = builder.add(base, builder.mul(i, n))  # the rows of one call, one after the other
+                        place = builder.mul(loop.index, integer(vectors * width))
+                        entry = builder.add(builder.add(group, place), builder.sub(row, i))
                         entries = _load(builder, h, entry, width)
                     _fma(builder, entries, errors, total)
             for row, total in zip(rows, sums, strict=True):
@@ -257,42 +261,42 @@ def unusual(typingctx, eg, gg, stop, explode, status):
 
 
 # Six rows of lanes (or 24 of one lane) in flight hide the latency of the multiply-add and fill the registers.
-if WIDTH == 1:
-    MANY, SOME, FEW = 24, 8, 3
+if WIDTH == 1:  # the last rows of a block are filled up to 8 with zeros
+    MANY, SOME, FEW, FILLED = 24, 8, 8, VECTOR
     many, some = rows_times(3, 8, "rows"), rows_times(1, 8, "rows")
-    few, one = rows_times(3, 1, "lanes"), rows_times(1, 1, "lanes")
+    few, one = some, some
 else:
-    MANY, SOME, FEW = (6 if WIDTH == 8 else 4), 3, 2
+    MANY, SOME, FEW, FILLED = (6 if WIDTH == 8 else 4 if "avx512f" in FEATURES else 1), 3, 2, 1
     many, some, few, one = (rows_times(rows, WIDTH, "lanes") for rows in (MANY, SOME, FEW, 1))
 sums = lane_sums(WIDTH)
 
 
 @njit(**HOT)
-def times(a, across, sizes, e, g):
-    """g = A e in every lane, for A of square blocks; `across` holds the blocks of Aᵀ, read where rows fill a vector."""
+def times(a, sizes, e, g):
+    """g = A e in every lane, for A of square blocks."""
     base, low = 0, 0
     for block in range(sizes.size):
         n, i = sizes[block], 0
         while i + MANY <= n:
-            many(across if WIDTH == 1 else a, e, g, base, low, i, n)
+            many(a, e, g, base, low, i, n)
             i += MANY
         while i + SOME <= n:
-            some(across if WIDTH == 1 else a, e, g, base, low, i, n)
+            some(a, e, g, base, low, i, n)
             i += SOME
         while i + FEW <= n:
             few(a, e, g, base, low, i, n)
             i += FEW
         while i < n:
-            one(a, e, g, base, low, i, n)
-            i += 1
-        base += n * n
+            one(a, e, g, base, low, i, n)  # what it writes beyond the block's end, the next block overwrites
+            i += FILLED
+        base += n * i
         low += n
 
 
 @njit(**HOT)
 def measure(h, sizes, e, g, eg, gg):
     """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
-    times(h, h, sizes, e, g)
+    times(h, sizes, e, g)
     sums(e, g, e.size // WIDTH, eg, gg)
 
 
@@ -402,7 +406,7 @@ def disturb(e, g, sizes, factor, across, noise, batch, keys, number, status, wor
     """
     noisy, residual, weight = work[0], work[1], work[2]
     if batch > 0 or noise[1] > 0:
-        times(factor, across, sizes, e, residual)
+        times(factor, sizes, e, residual)
         for k in range(WIDTH):
             if status[k] != RUNNING:
                 continue
@@ -413,7 +417,7 @@ def disturb(e, g, sizes, factor, across, noise, batch, keys, number, status, wor
         if batch > 0:
             for i in range(residual.size):
                 residual[i] *= weight[i]
-        times(across, factor, sizes, residual, noisy)
+        times(across, sizes, residual, noisy)
     else:
         for i in range(g.size):
             noisy[i] = g[i]
@@ -539,7 +543,7 @@ ADVANCE = (
 @njit(ADVANCE, cache=CACHE, **FLAGS)
 def advance(
     # the problem
-    h,  # the blocks, row after row, one after the other
+    h,  # the blocks, row after row, one after the other; for one lane MANY, then 8 rows together by columns
     sizes,  # (blocks,)
     minimizer,  # (d * lanes,)
     # where the lanes stand

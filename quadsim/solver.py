@@ -135,7 +135,7 @@ def solve_lanes(
         raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
     noise, schedule = _conditions(problem, noise, schedule, max_steps)
     lanes = _lanes(problem, optimizers, w0, seeds, noise)
-    cut, job = tiles.cut(lanes), tiles.Job(problem, max_steps, tol, marks, noise, schedule, progress)
+    cut, job = tiles.cut(lanes, threads), tiles.Job(problem, max_steps, tol, marks, noise, schedule, progress)
     if threads == 1 or len(cut) == 1:
         done = [tiles.run(job, tile) for tile in cut]
     else:

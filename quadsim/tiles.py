@@ -24,7 +24,6 @@ from quadsim.trajectory import EXPLODED, Status, Trajectory
 
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
-SMALL = 64  # dimensions up to which wide tiles are quicker
 PAGE, SHIFT = 4096, 512  # bytes
 LONGEST_SLICE = 4_000_000  # steps; a schedule has a number for each
 
@@ -58,17 +57,23 @@ class Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
-def cut(lanes: list[Lane]) -> list[list[Lane]]:
-    """Tiles of lanes of one kind of optimizer, 8 or (in small problems) 32; one or two left over are quicker alone."""
+def cut(lanes: list[Lane], threads: int = 1) -> list[list[Lane]]:
+    """Tiles of lanes of one kind of optimizer: 32, where that leaves work for all threads, or 8.
+
+    One or two left over are quicker alone.
+    """
     kinds: dict[type[Optimizer], list[Lane]] = {}
     for lane in lanes:
         kinds.setdefault(type(lane.optimizer), []).append(lane)
     tiles = []
     for alike in kinds.values():
-        wide = len(alike) > compiler.WIDTH and alike[0].error.size <= SMALL
-        width = compiler.WIDE if wide else compiler.WIDTH
-        for k in range(0, len(alike), width):
-            tile = alike[k : k + width]
+        wide = compiler.wide_pays(alike[0].error.size)
+        left = alike
+        while wide and len(left) > (compiler.WIDE // 2 if len(left) < len(alike) else compiler.WIDE * threads // 2):
+            tiles.append(left[: compiler.WIDE])
+            left = left[compiler.WIDE :]
+        for k in range(0, len(left), compiler.WIDTH):
+            tile = left[k : k + compiler.WIDTH]
             tiles += [tile] if len(tile) > 2 else [[lane] for lane in tile]
     return tiles
 
@@ -102,7 +107,7 @@ class _Running:
         width = next(width for width in (1, compiler.WIDTH, compiler.WIDE) if len(tile) <= width)
         self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any)
         lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
-        self.blocks, self.sizes = _flat(problem.blocks), np.array(problem.sizes, dtype=np.int64)
+        self.blocks, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
         self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
         self.g, self.scratch = _aligned(np.zeros_like(self.e), 4), np.zeros((4, width))
         kernel.begin(self.blocks, self.sizes, self.e, self.g, self.scratch)
@@ -125,7 +130,7 @@ class _Running:
     def _pack_noise(self, lanes: list[Lane]) -> None:
         noise, problem, width = self.job.noise, self.job.problem, len(lanes)
         examples = noise.examples(problem)
-        self.factor, self.across = _flat(examples), _flat([a.T for a in examples])
+        self.factor, self.across = _flat(self.kernel, examples), _flat(self.kernel, [a.T for a in examples])
         self.scales = np.array([noise.noise, noise.label_noise / np.sqrt(problem.dim)])
         random = "random" in compiler.asked_for(self.kind)
         self.places = np.zeros(self.e.size if random else 0, dtype=np.int64)
@@ -283,9 +288,24 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
     )
 
 
-def _flat(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Blocks one after the other, row by row."""
-    return np.concatenate([np.ravel(block) for block in blocks]) if blocks else np.zeros(0)
+def _flat(kernel: Any, blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Blocks one after the other, in the order in which the kernel reads them."""
+    parts = [part for block in blocks for part in _in_order(kernel, block)]
+    return np.concatenate([np.ravel(part) for part in parts]) if parts else np.zeros(0)
+
+
+def _in_order(kernel: Any, block: np.ndarray) -> list[np.ndarray]:
+    """A block's parts: row by row; for one lane the rows that are computed together column by column, filled up."""
+    if kernel.WIDTH > 1:
+        return [block]
+    parts, i = [], 0
+    while i < len(block):
+        rows = kernel.MANY if i + kernel.MANY <= len(block) else kernel.VECTOR
+        part = np.zeros((len(block), rows))
+        part[:, : len(block) - i] = block[i : i + rows].T
+        parts.append(part)
+        i += rows
+    return parts
 
 
 def _aligned(array: np.ndarray, place: int = 0) -> np.ndarray:
