@@ -27,10 +27,13 @@ WIDTH, WIDE = 8, 32  # lanes of a tile, and of a wide one
 _lock = threading.Lock()  # numba compiles one kernel at a time
 
 
-def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False) -> Any:
-    """The compiled kernel for an optimizer's rule, `width` lanes side by side: a module with `begin`, `advance`."""
+def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: bool = True) -> Any:
+    """The compiled kernel for an optimizer's rule, `width` lanes side by side: a module with `begin`, `advance`.
+
+    ``alike``: the lanes have the same settings but for their learning rates, which takes less to read.
+    """
     with _lock:
-        text = source(optimizer, width, noisy)
+        text = source(optimizer, width, noisy, alike)
         try:
             return _kernel(text)
         except Exception as error:
@@ -56,18 +59,19 @@ def _kernel(text: str) -> ModuleType:
     return _execute(text, f"quadsim_kernel_{fingerprint}", "<quadsim kernel>")
 
 
-def source(optimizer: type[Optimizer], width: int, noisy: bool = False) -> str:
+def source(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: bool = True) -> str:
     """The text of a kernel: `kernels.py` with the rule of this optimizer in its place."""
-    made = _made.get((optimizer, width, noisy))
+    which = optimizer, width, noisy, alike
+    made = _made.get(which)
     if made is None or not made[1].is_current():
-        made = _made[optimizer, width, noisy] = _source(optimizer, width, noisy)
+        made = _made[which] = _source(*which)
     return made[0]
 
 
-_made: dict[tuple[type[Optimizer], int, bool], tuple[str, rules.Standalone]] = {}
+_made: dict[tuple[type[Optimizer], int, bool, bool], tuple[str, rules.Standalone]] = {}
 
 
-def _source(optimizer: type[Optimizer], width: int, noisy: bool) -> tuple[str, rules.Standalone]:
+def _source(optimizer: type[Optimizer], width: int, noisy: bool, alike: bool) -> tuple[str, rules.Standalone]:
     template = Path(__file__).with_name("kernels.py").read_text(encoding="utf-8")
     head, rest = template.split("# <rule>\n")
     _, tail = rest.split("# </rule>\n")
@@ -78,7 +82,7 @@ def _source(optimizer: type[Optimizer], width: int, noisy: bool) -> tuple[str, r
     rule.add(optimizer.rule, "rule")
     if optimizer.tick is not None:
         rule.add(optimizer.tick, "rule_tick")
-    return f"{head}{rule.text}\n\n{_loops(optimizer, width)}{tail}", rule
+    return f"{head}{rule.text}\n\n{_loops(optimizer, width, alike)}{tail}", rule
 
 
 def _exchanged(text: str, old: str, new: str) -> str:
@@ -88,30 +92,46 @@ def _exchanged(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def _loops(optimizer: type[Optimizer], width: int) -> str:
+def _loops(optimizer: type[Optimizer], width: int, alike: bool) -> str:
     """The loops that bring the rule to all coordinates and lanes, and its tick to the clock."""
-    loops = _by_coordinate(optimizer, width) if optimizer.scope == "coordinate" else _by_group(optimizer)
+    by_coordinate = optimizer.scope == "coordinate"
+    loops = _by_coordinate(optimizer, width, alike) if by_coordinate else _by_group(optimizer)
     turn = ["pass"]
     if optimizer.tick is not None:
-        clocks = {name: f"clock[{c}, k]" for c, name in enumerate(optimizer.clock)}
-        where = clocks | _settings(optimizer, "0, k") | {"t": "number"}
-        keep = [f"set_clock(clock, {c}, {{new}}, count)" for c in range(len(clocks))]
-        turn = _through_stack("rule_tick", optimizer.tick, where, keep)
+        lane = "0" if alike and by_coordinate else "k"
+        clocks = {name: f"clock[{c}, {lane}]" for c, name in enumerate(optimizer.clock)}
+        where = clocks | _settings(optimizer, f"0, {lane}") | {"t": "number"}
+        keep = [f"repeat_row(clock, {c} * clock.shape[1], {{new}}, clock.shape[1])" for c in range(len(clocks))]
+        if lane == "0":
+            turn = [f"{', '.join(clocks.values())} = {_call('rule_tick', optimizer.tick, where)}"]
+        elif by_coordinate:
+            turn = ["count = WIDTH", *_through_stack("rule_tick", optimizer.tick, where, keep)]
+        else:
+            one = f"{', '.join(clocks.values())} = {_call('rule_tick', optimizer.tick, where)}"
+            turn = ["for k in range(WIDTH):", f"    {one}"]
     return loops + _TICK.format(turn=("\n" + " " * 4).join(turn))
 
 
-def _by_coordinate(optimizer: type[Optimizer], width: int) -> str:
-    """The loops of a rule for one coordinate: ROW of them at a time."""
+def _by_coordinate(optimizer: type[Optimizer], width: int, alike: bool) -> str:
+    """The loops of a rule for one coordinate: ROW of them at a time; what lanes have alike is read once."""
     here = "at + np.uintp(k)"
     states = [f"state[{s}, {here}]" for s in range(len(optimizer.state))]
     where = {"g": f"g[{here}]", "w": f"(e[{here}] + minimizer[{here}])", "random": f"random[{here}]", "t": "number"}
     where |= dict(zip(optimizer.state, states, strict=True))
-    where |= {name: f"clock[{c}, {'0' if width == 1 else 'k'}]" for c, name in enumerate(optimizer.clock)}
-    where |= _settings(optimizer, f"0, {here}" if width == 1 else "block, k")
+    clocks = {name: f"clock[{c}, {'0' if alike else 'k'}]" for c, name in enumerate(optimizer.clock)}
+    settings = _settings(optimizer, f"0, {here}" if width == 1 else "block, k")
+    read = []
+    if alike:
+        once = clocks | {name: at for name, at in _settings(optimizer, "block, 0").items() if name != "lr"}
+        asked = names_of(optimizer.rule)
+        read = [f"once_{name} = {at}" for name, at in once.items() if name in asked]
+        clocks = {name: f"once_{name}" for name in clocks}
+        settings = {name: at if name == "lr" else f"once_{name}" for name, at in settings.items()}
+    where |= clocks | settings
     keep = ["subtract_row(e, i, {new}, count)"]
     keep += [f"keep_row(state, {s} * state.shape[1] + i, {{new}}, count)" for s in range(len(states))]
     move = _through_stack("rule", optimizer.rule, where, keep)
-    return _LOOPS.format(move=("\n" + " " * 12).join(move))
+    return _LOOPS.format(read=("\n" + " " * 8).join(read), move=("\n" + " " * 12).join(move))
 
 
 def _by_group(optimizer: type[Optimizer]) -> str:
@@ -139,6 +159,7 @@ def update(e, g, minimizer, random, state, settings, clock, groups, factor, numb
     low = 0
     for block in range(groups.size):
         high = low + groups[block] * WIDTH
+        {read}
         for i in range(low, high, ROW):
             at, count = np.uintp(i), min(ROW, high - i)
             {move}
@@ -173,7 +194,7 @@ def update(e, g, minimizer, random, state, settings, clock, groups, factor, numb
 """
 
 _TICK = """@njit(**HOT)
-def tick(clock, settings, factor, number, count):
+def tick(clock, settings, factor, number):
     {turn}
 
 
@@ -186,11 +207,15 @@ def _through_stack(name: str, function: Any, where: dict[str, str], targets: lis
     New values go to the stack first: a loop that writes nowhere else needs no proof that its arrays are apart.
     """
     new = [f"new{n}" for n in range(len(targets))]
-    call = f"{name}({', '.join(where[parameter] for parameter in names_of(function))})"
+    call = _call(name, function, where)
     lines = [f"{value} = stack_row()" for value in new]
     lines += [f"{value}_row = carray({value}, (ROW,))" for value in new]
     lines += ["for k in range(count):", f"    {', '.join(f'{value}_row[k]' for value in new)} = {call}"]
     return lines + [target.format(new=value) for value, target in zip(new, targets, strict=True)]
+
+
+def _call(name: str, function: Any, where: dict[str, str]) -> str:
+    return f"{name}({', '.join(where[parameter] for parameter in names_of(function))})"
 
 
 GIVEN = ("g", "w", "t", "random", "step")  # what a rule is given besides its state, clock and settings

@@ -108,27 +108,11 @@ def _subtract(builder, data, there, row, here):
 
 
 def _repeat(builder, data, there, row, here):
-    lanes = here.type(here.constant % max(WIDTH, VECTOR))
+    lanes = here.type(here.constant % max(WIDTH, VECTOR))  # a row on the stack has a number for each lane
     _store(builder, _load(builder, row, lanes, VECTOR), data, there)
 
 
-def _fill(builder, data, there, row, here):
-    _store(builder, _splat(builder, row, here.type(0), VECTOR), data, there)
-
-
-keep_row, subtract_row, repeat_row, fill_row = (row_moves(put) for put in (_keep, _subtract, _repeat, _fill))
-
-
-@njit(**HOT)
-def set_clock(clock, c, row, count):
-    """Row c of the clock, from a row on the stack that has a number for each lane, or one for all."""
-    at, length = c * clock.shape[1], clock.shape[1]
-    if length == 1:
-        clock[c, 0] = carray(row, (ROW,))[0]
-    elif count == 1:
-        fill_row(clock, at, row, length)
-    else:
-        repeat_row(clock, at, row, length)
+keep_row, subtract_row, repeat_row = (row_moves(put) for put in (_keep, _subtract, _repeat))
 
 
 # <rule>
@@ -144,7 +128,7 @@ def update(e, g, minimizer, random, state, settings, clock, groups, factor, numb
 
 
 @njit(**HOT)
-def tick(clock, settings, factor, number, count):
+def tick(clock, settings, factor, number):
     pass
 
 
@@ -533,7 +517,7 @@ def retire(e, state, final, k):
 
 ADVANCE = (
     "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
-    " float64[:,::1], int64, int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
+    " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
     " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1], int64[::1],"
     " boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1],"
     " float64[::1], float64[:,::1], float64[:,::1])"
@@ -551,8 +535,7 @@ def advance(
     g,  # (d * lanes,) scratch: the gradient at e
     state,  # (names, d * lanes) what the rule remembers of each coordinate
     settings,  # (names, groups, ROW) the lanes' settings, repeated; for one lane by coordinate: (names, 1, d)
-    clock,  # (names, ROW) what the rule needs once a step, repeated; for one lane (names, 1)
-    clocks,  # 1 if all lanes have the same clock, otherwise their number
+    clock,  # (names, ROW) what the rule needs once a step, repeated, or in its first column if lanes are alike
     groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
     # what the steps are like
     schedule,  # factors on the learning rate: one for all steps, or one for each from step t on
@@ -626,7 +609,7 @@ def advance(
             disturb(e, g, sizes, factor, across, noise, batch, keys, t, status, work)
         if RANDOM:
             throw(work[3], places, keys, t, status)
-        tick(clock, settings, rate, float(t), clocks)
+        tick(clock, settings, rate, float(t))
         seen = work[0] if NOISY else g
         update(e, seen, minimizer, work[3], state, settings, clock, groups, rate, float(t), status, room)
     return t

@@ -105,7 +105,7 @@ class _Running:
         problem, self.job, self.tile, self.t = job.problem, job, tile, 0
         self.kind = type(tile[0].optimizer)
         width = next(width for width in (1, compiler.WIDTH, compiler.WIDE) if len(tile) <= width)
-        self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any)
+        self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any, _alike(tile))
         lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
         self.blocks, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
         self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
@@ -115,7 +115,6 @@ class _Running:
         with np.errstate(over="ignore"):
             self.limit = EXPLODED * np.maximum(0.5 * self.scratch[0], problem.lipschitz)
         self.state, self.settings, self.clock, self.groups = _pack(kernel, problem, lanes, self.g)
-        self.clocks = 1 if _same_clock(self.kind, lanes) else width
         self.minimizer = _aligned(np.repeat(problem.minimizer, width), 6)
         self._pack_noise(lanes)
         self.room = np.zeros((4 + len(self.kind.state), self.groups.max()))
@@ -160,8 +159,7 @@ class _Running:
                 self.t + 1, max(until, self.t + 2), job.max_steps
             )  # two: one would be for all
         self.t = self.kernel.advance(
-            self.blocks, self.sizes, self.minimizer, self.e, self.g, self.state, self.settings, self.clock, self.clocks,
-            self.groups,
+            self.blocks, self.sizes, self.minimizer, self.e, self.g, self.state, self.settings, self.clock, self.groups,
             factors, self.factor, self.across, self.scales, job.noise.batch or 0, self.keys, self.places, self.work,
             self.room, self.t, until, job.max_steps, job.tol, self.first_norm, self.limit, self.units, self.watched,
             np.zeros(len(self.watched), dtype=np.int64), job.marks, left.cursor, left.loss_at, left.norm_at,
@@ -244,13 +242,14 @@ def _pack(kernel: Any, problem: BlockQuadratic, lanes: list[Lane], g: np.ndarray
     return state, settings, clock, groups
 
 
-def _same_clock(kind: type[Optimizer], lanes: list[Lane]) -> bool:
-    """Whether all lanes have the same clock: settings that their ticks ask for, and a first clock."""
-    if kind.tick is None:
-        return True
-    names = [name for name in compiler.setting_names(kind) if name in compiler.names_of(kind.tick)]
-    clocks = [([getattr(lane.optimizer, name) for name in names], repr(lane.optimizer.first_clock())) for lane in lanes]
-    return all(clock == clocks[0] for clock in clocks)
+def _alike(tile: list[Lane]) -> bool:
+    """Whether all lanes have the same settings but for their learning rates, and the same first clock."""
+    kind = type(tile[0].optimizer)
+    names = [name for name in compiler.setting_names(kind) if name != "lr"]
+    if kind.tick is not None and "lr" in compiler.names_of(kind.tick):
+        names.append("lr")
+    of = [([getattr(lane.optimizer, name) for name in names], repr(lane.optimizer.first_clock())) for lane in tile]
+    return len(tile) == 1 or all(one == of[0] for one in of)
 
 
 def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, Status]) -> Trajectory:
