@@ -78,7 +78,7 @@ def _source(optimizer: type[Optimizer], width: int, noisy: bool, alike: bool) ->
     head = _exchanged(head, f"WIDTH = {WIDTH} ", f"WIDTH = {width} ")
     head = _exchanged(head, "NOISY = False ", f"NOISY = {noisy} ")
     head = _exchanged(head, "RANDOM = False ", f"RANDOM = {'random' in asked_for(optimizer)} ")
-    rule = rules.Standalone("rule_")
+    rule = rules.Standalone("quadsim_rule_", bounds=optimizer.own and optimizer.scope != "coordinate")
     rule.add(optimizer.rule, "rule")
     if optimizer.tick is not None:
         rule.add(optimizer.tick, "rule_tick")

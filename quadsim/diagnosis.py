@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
+from collections.abc import Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -23,9 +24,7 @@ LARGE = 1e100  # what a rule makes of larger numbers is not its fault
 
 def explain(kind: type[Optimizer], error: Exception) -> None:
     """Raise the error that a person can use, if the rule is why the kernel did not compile."""
-    from numba.core.errors import NumbaError
-
-    if not isinstance(error, NumbaError):
+    if isinstance(error, rules.RuleError):
         return
     by_block = kind.scope != "coordinate"
     _explain_function(
@@ -40,7 +39,6 @@ def explain(kind: type[Optimizer], error: Exception) -> None:
 def _explain_function(function: Any, wanted: int, arrays: set[str]) -> None:
     """Compile the function by itself; raise if it fails, or if it returns another number of values than `wanted`."""
     import numba
-    from numba.core.errors import NumbaError
 
     own = rules.source(function)
     vector, number = numba.types.float64[::1], numba.types.float64
@@ -48,13 +46,17 @@ def _explain_function(function: Any, wanted: int, arrays: set[str]) -> None:
     jitted = _jitted(own.function, {})
     try:
         jitted.compile(signature)
-    except NumbaError as error:
+    except Exception as error:  # whatever numba makes of it
         path, line = _place(str(error), own)
         raise complaint(path, line, f"{own.function.__name__} cannot be compiled ({_gist(str(error))})") from None
     returned = jitted.overloads[signature].signature.return_type
     count = len(returned) if isinstance(returned, numba.types.BaseTuple) else int(returned != numba.types.none)
     if count != wanted:
         raise wrong_count(own, own.tree, count, wanted)
+    kinds: Any = returned if isinstance(returned, numba.types.BaseTuple) else [returned] * wanted
+    for one in kinds:
+        if not isinstance(one, numba.types.Number | numba.types.Boolean) or isinstance(one, numba.types.Complex):
+            raise own.error(own.tree, f"{own.function.__name__} returns something that is no real number ({one})")
 
 
 def wrong_count(own: Source, node: Any, count: int, wanted: int) -> rules.RuleError:
@@ -66,13 +68,21 @@ def wrong_count(own: Source, node: Any, count: int, wanted: int) -> rules.RuleEr
     return own.error(node, f"{own.function.__name__} returns {count} value{'s' * (count != 1)}, and {expected}")
 
 
+def tell_raised(kind: type[Optimizer], error: Exception) -> None:
+    """Raise with the rule's line what the rule itself raised."""
+    own = rules.source(kind.rule)
+    told = " ".join(str(error).split())
+    raise own.error(own.tree, f"{own.function.__name__} raised {type(error).__name__}{f' ({told})' if told else ''}")
+
+
 def _jitted(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
     """The function compiled as it stands, with the functions that it calls compiled too."""
     import numba
 
     if function not in done:
         surroundings = dict(function.__globals__)
-        copy = FunctionType(function.__code__, surroundings, function.__name__, None, function.__closure__)
+        code, defaults = function.__code__, function.__defaults__
+        copy = FunctionType(code, surroundings, function.__name__, defaults, function.__closure__)
         done[function] = numba.njit(error_model="numpy")(copy)
         for word in function.__code__.co_names:
             value = surroundings.get(word)
@@ -98,12 +108,12 @@ def _gist(message: str) -> str:
     return told[0][:160] if told else "numba cannot tell why"
 
 
-def find_fault(kind: type[Optimizer], given: dict[str, Any], step: int) -> None:
-    """Take a rule's step once more in Python; raise with the line on which numbers become NaN or infinite, if one does.
+def find_nan(function: Any, given: dict[str, Any], changed: Sequence[str], step: int) -> None:
+    """Take a step of a rule (or a tick) once more in Python; raise with the line on which numbers become NaN, if any.
 
-    ``given`` has a number for each parameter; for a rule for whole blocks, an array where it sees arrays.
+    ``given`` has a number for each parameter, or an array; ``changed`` names the arrays that hold the result.
     """
-    own = rules.source(kind.rule)
+    own = rules.source(function)
     arguments = {name: np.array(v) if np.ndim(v) else np.float64(v) for name, v in given.items()}
     if not all((np.abs(value) < LARGE).all() for value in arguments.values()):
         return  # a run that has gone wrong before
@@ -119,17 +129,17 @@ def find_fault(kind: type[Optimizer], given: dict[str, Any], step: int) -> None:
             result = np.nan
         finally:
             sys.settrace(before)
-    values = [arguments[name] for name in ("step", *kind.state)] if kind.scope != "coordinate" else [result]
-    made = [value for value in np.concatenate([np.ravel(value) for value in values]) if not np.isfinite(value)]
+    values = [arguments[name] for name in changed] or [result]
+    made = np.isnan(np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])).any()
     if tracer.place is not None and made:
         told = ", ".join(f"{name} = {value:.6g}" for name, value in given.items() if not np.ndim(value))
         path, line = tracer.place
         where = f" with {told}" if told else ""
-        raise complaint(path, line, f"{own.function.__name__} gave {made[0]} at step {step:,}{where}")
+        raise complaint(path, line, f"{own.function.__name__} gave nan at step {step:,}{where}")
 
 
 class _Tracer:
-    """Watches lines being executed; notes the first one after which a number is not finite, or that raised."""
+    """Watches lines being executed; notes the first one after which a number is NaN, or that raised."""
 
     def __init__(self) -> None:
         self.place: tuple[str, int] | None = None
@@ -153,5 +163,5 @@ def _is_bad(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_is_bad(item) for item in value)
     if isinstance(value, np.ndarray):
-        return value.dtype.kind == "f" and not np.isfinite(value).all()
-    return isinstance(value, float) and not np.isfinite(value)
+        return value.dtype.kind == "f" and bool(np.isnan(value).any())
+    return isinstance(value, float) and bool(np.isnan(value))

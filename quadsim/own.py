@@ -14,14 +14,15 @@ are); all others are state, zero at first. The step to subtract is returned firs
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from types import FunctionType
 from typing import Any, ClassVar, overload
 
 from quadsim import checks, diagnosis, rules
+from quadsim.checks import InputTypeError
 from quadsim.optimizers import OPTIMIZERS, Optimizer
 from quadsim.rules import RuleError, Source
 
@@ -112,14 +113,21 @@ def rule_of(
     checks.choice("scope", scope, SCOPES)
     checks.choice("random_by", random_by, ("coordinate", "block"))
     for one in (function, tick):
-        if isinstance(one, FunctionType):
+        if one is not None:
             rules.keep_source(one)
     source = rules.source(function)
     word = (name or source.function.__name__).lower().replace("_", "-")
     if word in OPTIMIZERS and not OPTIMIZERS[word].own:
         raise source.error(source.tree, f"there is an optimizer {word} already: give the rule another name")
     clock = () if tick is None else _clock(tick)
-    settings = {**_settings(source, function), **({} if tick is None else _settings(rules.source(tick), tick))}
+    settings = _settings(source, function)
+    for key, value in ({} if tick is None else _settings(rules.source(tick), tick)).items():
+        if settings.setdefault(key, value) != value:
+            raise source.error(
+                source.tree, f"{key} has one default here, {settings[key]}, and another in tick, {value}"
+            )
+    if not isinstance(label, str | None):
+        raise InputTypeError(f"label must be text, got {checks.shown(label)}")
     parameters = [parameter.name for parameter in rules.parameters(function)]
     given = {*GIVEN, *clock, *settings, *(("step",) if scope != "coordinate" else ())}
     state = tuple(parameter for parameter in parameters if parameter not in given)
@@ -149,13 +157,16 @@ def rule_of(
 
 def load(path: str) -> list[str]:
     """Run a file of rules; the names of the optimizers that it registered."""
-    before = dict(OPTIMIZERS)
-    folder = str(Path(path).resolve().parent)  # a file of rules may import its neighbours
-    sys.path.insert(0, folder)
+    before, modules = dict(OPTIMIZERS), set(sys.modules)
+    folder = Path(path).resolve().parent  # a file of rules may import its neighbours
+    sys.path.insert(0, str(folder))
     try:
         rules.load(path, f"quadsim_rules_{Path(path).stem}")
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - modules:  # the next file may have neighbours of the same names
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == folder:
+                del sys.modules[name]
     found = [name for name, kind in OPTIMIZERS.items() if before.get(name) is not kind]
     if not found:
         raise RuleError(f"rules={path} registers no rule: decorate a function with @quadsim.rule")
@@ -173,9 +184,9 @@ def _settings(source: Source, function: Any) -> dict[str, float | bool]:
             raise source.error(source.tree, "lr must have a default: lr=0.01")
         if value is parameter.empty:
             continue
-        if not isinstance(value, bool):
+        if not isinstance(value, bool) or parameter.name == "lr":
             try:
-                value = checks.real(parameter.name, value)
+                value = checks.real(parameter.name, value, above=0 if parameter.name == "lr" else None)
             except checks.InputError as error:
                 raise source.error(source.tree, f"the setting {error}") from None
         found[parameter.name] = value
@@ -183,7 +194,19 @@ def _settings(source: Source, function: Any) -> dict[str, float | bool]:
 
 
 def _clock(tick: Any) -> tuple[str, ...]:
-    return tuple(p.name for p in rules.parameters(tick) if p.default is p.empty and p.name != "t")
+    """The values that the tick keeps: its parameters without a default."""
+    source = rules.source(tick)
+    names = tuple(p.name for p in rules.parameters(tick) if p.default is p.empty and p.name != "t")
+    for name in names:
+        if name in (*GIVEN, "step"):
+            raise source.error(source.tree, f"{source.function.__name__} is called once a step and cannot have {name}")
+    if not names:
+        raise source.error(source.tree, "a tick must have a parameter for each value that it returns: def tick(weight)")
+    for node, count in rules.returned(tick):
+        if count != len(names):
+            told = f"{source.function.__name__} returns {count} value{'s' * (count != 1)}, and has {len(names)} to keep"
+            raise source.error(node, told)
+    return names
 
 
 def _check(source: Source, parameters: list[str], state: tuple[str, ...], settings: dict[str, Any], scope: str) -> None:
@@ -191,6 +214,9 @@ def _check(source: Source, parameters: list[str], state: tuple[str, ...], settin
     example = "def mine(g, m, lr=0.01)" if scope == "coordinate" else "def mine(step, g, m, lr=0.01)"
     if "g" not in parameters:
         raise source.error(source.tree, f"a rule must have the parameter g, the gradient: write for example {example}")
+    for name in (*state, *settings):
+        if name != "lr" and hasattr(Own, name):
+            raise source.error(source.tree, f"{name} means something else to every optimizer: call it otherwise")
     if "lr" not in settings:
         raise source.error(source.tree, f"a rule must have a learning rate: write for example {example}")
     if (scope != "coordinate") and "step" not in parameters:
@@ -199,5 +225,16 @@ def _check(source: Source, parameters: list[str], state: tuple[str, ...], settin
     for node, count in rules.returned(source.function):
         if count != wanted:
             raise diagnosis.wrong_count(source, node, count, wanted)
-    if scope == "coordinate" and not any(True for _ in rules.returns(source.function)):
-        raise source.error(source.tree, "the rule returns nothing: return the step, then the new state")
+    if scope == "coordinate" and rules.may_end(source.tree.body):
+        raise source.error(source.tree, "the rule may return nothing: return the step, then the new state")
+    if scope != "coordinate":
+        _check_arrays(source, ("step", "g", "w", "random", *state))
+
+
+def _check_arrays(source: Source, arrays: tuple[str, ...]) -> None:
+    """Raise where a rule for blocks gives an array's name to something else, instead of filling it."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            raise diagnosis.wrong_count(source, node, 1, 0)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in arrays:
+            raise source.error(node, f"{node.id} must be changed in place: write {node.id}[:] = …")

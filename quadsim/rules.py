@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import dis
 import functools
 import importlib
 import inspect
+import io
 import linecache
 import math
 import os
@@ -25,9 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from quadsim import checks
 from quadsim.checks import InputError
 
-MODULES = {"numpy": "np", "math": "math"}
+MODULES = {"numpy": "quadsim_numpy", "math": "quadsim_math"}  # under names that nobody gives to something else
+HEADER = "".join(f"import {module} as {name}\n" for module, name in MODULES.items())
 
 
 class RuleError(InputError):
@@ -66,29 +70,44 @@ class Source:
 
 def source(function: Any) -> Source:
     """The function's text, if it is the text that the function was made from."""
-    function = inspect.unwrap(getattr(function, "py_func", function))  # what @njit has wrapped
-    if not isinstance(function, FunctionType):
-        raise RuleError(f"a rule must be a function written in Python, got {function!r}")
-    path = function.__code__.co_filename
-    if function.__name__ == "<lambda>":
-        raise complaint(path, function.__code__.co_firstlineno, "a rule must be a function of its own, not a lambda")
+    function = _plain(function)
     kept = getattr(function, "__quadsim_source__", None)
+    return kept if isinstance(kept, Source) else _source_now(function)
+
+
+def keep_source(function: Any) -> None:
+    """Remember the function's text as it is now: its file may be edited before it is compiled."""
+    function = _plain(function)
+    function.__quadsim_source__ = _source_now(function)
+
+
+def _plain(function: Any) -> FunctionType:
+    """The function itself, if it is one that has a text of its own."""
+    function = getattr(function, "py_func", function)  # what @njit has wrapped
+    if not isinstance(function, FunctionType):
+        raise RuleError(f"a rule must be a function written in Python, got {checks.shown(function)}")
+    inner = inspect.unwrap(function)
+    path, line = inner.__code__.co_filename, inner.__code__.co_firstlineno
+    if inner is not function:
+        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: leave it out")
+    if function.__name__ == "<lambda>":
+        raise complaint(path, line, "a rule must be a function of its own, not a lambda")
+    return function
+
+
+def _source_now(function: FunctionType) -> Source:
+    """The text that the file has now where the function was defined, if the function was made from it."""
+    path = function.__code__.co_filename
     try:
-        lines, first = kept or inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         raise RuleError(f"{function.__name__} has no source text to compile: define it in a file") from None
-    if not isinstance(tree, ast.FunctionDef) or not (kept or _same_code(function)):
+    if isinstance(tree, ast.AsyncFunctionDef):
+        raise complaint(path, first, f"{function.__name__} is an async function, which cannot be compiled")
+    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__ or not _same_code(function):
         raise complaint(path, first, f"the text of {function.__name__} has changed since it was loaded: load it again")
     return Source(function, path, first, tree)
-
-
-def keep_source(function: FunctionType) -> None:
-    """Remember the function's text as it is now: its file may be edited before it is compiled."""
-    try:
-        function.__quadsim_source__ = inspect.getsourcelines(function)  # type: ignore[attr-defined]
-    except (OSError, TypeError):
-        raise RuleError(f"{function.__name__} has no source text to compile: define it in a file") from None
 
 
 def _same_code(function: FunctionType) -> bool:
@@ -141,6 +160,7 @@ class Standalone:
     names: dict[int, str] = field(default_factory=dict)  # by the identity of what is named
     parts: list[str] = field(default_factory=list)
     uses: list[tuple[FunctionType, str, Any]] = field(default_factory=list)  # what a name meant to a function
+    bounds: bool = False  # whether indices are checked
 
     def add(self, function: Any, name: str | None = None) -> str:
         """Add a function with everything it uses; the name it has in the text."""
@@ -152,11 +172,18 @@ class Standalone:
         self.names[id(own.function)] = name
         tree = _undecorated(own.tree)
         _check_kind(own)
-        known = {word: self._value(own, word, node) for word, node in _outer_names(own)}
+        known = {}
+        for word, node in _outer_names(own):
+            if not _known(own.function, word) and hasattr(builtins, word):
+                self.uses.append((own.function, word, BUILT_IN))
+            else:
+                known[word] = self._value(own, word, node)
         tree = ast.fix_missing_locations(_Renamed(known).visit(tree))
         tree.name = name
         tree.args.defaults = [] if named else [self._constant(own, value) for value in own.function.__defaults__ or ()]
-        self.parts.append(f"@njit(**{'HOT' if named else 'FLAGS'})\n{ast.unparse(tree)}\n")
+        self.uses.append((own.function, DEFAULTS, own.function.__defaults__))
+        flags = f"**{'HOT' if named else 'FLAGS'}{', boundscheck=True' if self.bounds else ''}"
+        self.parts.append(f"@njit({flags})\n{ast.unparse(tree)}\n")
         return name
 
     def _value(self, own: Source, word: str, node: ast.AST) -> str:
@@ -194,7 +221,7 @@ class Standalone:
 
     @property
     def text(self) -> str:
-        return "\n\n".join(self.parts)
+        return "\n\n".join([HEADER, *self.parts])
 
     def is_current(self) -> bool:
         """Whether every name still means what it meant: a constant or a helper may have been changed since."""
@@ -237,12 +264,25 @@ def _outer_names(own: Source) -> Iterator[tuple[str, ast.AST]]:
     body = [node for statement in own.tree.body for node in ast.walk(statement)]
     local |= {node.id for node in body if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     seen: set[str] = set()
+    outer = _global_names(own.function.__code__)
     annotations = {id(inner) for node in body if isinstance(node, ast.AnnAssign) for inner in ast.walk(node.annotation)}
     for node in body:
+        if isinstance(node, ast.Name) and node.id in local & outer:
+            raise own.error(
+                node, f"{node.id!r} is a variable here and a name of the file too: call one of them otherwise"
+            )
         if isinstance(node, ast.Name) and node.id not in local | seen and id(node) not in annotations:
             seen.add(node.id)
-            if _known(own.function, node.id) or not hasattr(builtins, node.id):
-                yield node.id, node
+            yield node.id, node
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """The names that the function, or a comprehension in it, takes from outside."""
+    found = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            found |= _global_names(inner)
+    return found
 
 
 def _known(function: FunctionType, word: str) -> bool:
@@ -259,10 +299,16 @@ def _looked_up(own: Source, word: str, node: ast.AST) -> Any:
         raise own.error(node, f"{function.__name__} uses {word!r} before it has a value") from None
 
 
+DEFAULTS = "(defaults)"  # in the place of a name: the defaults of a function's parameters
+BUILT_IN = object()  # what a name means that its module does not define
+
+
 def _current(function: FunctionType, word: str) -> Any:
+    if word == DEFAULTS:
+        return function.__defaults__
     if word in function.__code__.co_freevars and function.__closure__ is not None:
         return function.__closure__[function.__code__.co_freevars.index(word)].cell_contents
-    return function.__globals__.get(word)
+    return function.__globals__.get(word, BUILT_IN)
 
 
 def _is_constant(value: Any) -> bool:
@@ -278,8 +324,11 @@ def literal(value: Any) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        return {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}[str(value)]
-    return repr(value)
+        return {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}[str(float(value))]
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    plain = next(kind for kind in (int, float, str) if isinstance(value, kind))
+    return repr(plain(value))  # members of an Enum are written as what they are
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
@@ -298,6 +347,16 @@ def returns(function: Any) -> Iterator[ast.Return]:
     return (node for node in ast.walk(source(function).tree) if isinstance(node, ast.Return))
 
 
+def may_end(body: list[ast.stmt]) -> bool:
+    """Whether the statements can come to their end without a `return`."""
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return not last.orelse or may_end(last.body) or may_end(last.orelse)
+    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
+        return False
+    return not isinstance(last, ast.Return | ast.Raise)
+
+
 def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
     """Each `return` whose number of values can be read off, with that number."""
     for node in returns(function):
@@ -312,11 +371,11 @@ def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
 def load(path: str, name: str) -> ModuleType:
     """Run a file of rules as a module of its own; what is wrong with it is told with its line."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(f"rules={path} cannot be read ({reason})") from None
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)  # the text that was run
+    linecache.cache[path] = (len(text), None, io.StringIO(text).readlines(), path)  # the text that was run
     module = ModuleType(name)
     module.__file__ = path
     try:
@@ -325,7 +384,9 @@ def load(path: str, name: str) -> ModuleType:
         raise
     except SyntaxError as error:
         raise complaint(error.filename or path, error.lineno or 1, f"not Python ({error.msg})", error.text) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too
         line = _line_within(error, path)
         raise complaint(path, line, f"{type(error).__name__}: {' '.join(str(error).split())}") from None
     return module

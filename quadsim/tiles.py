@@ -24,6 +24,7 @@ from quadsim.trajectory import EXPLODED, Status, Trajectory
 
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
+LOOK_BACK = 16  # steps in which NaN may have been on its way
 PAGE, SHIFT = 4096, 512  # bytes
 LONGEST_SLICE = 4_000_000  # steps; a schedule has a number for each
 
@@ -86,7 +87,11 @@ def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
         if job.cancelled.is_set():
             raise KeyboardInterrupt
         began = time.perf_counter()
-        t = running.advance(min(running.t + length, job.max_steps))
+        try:
+            t = running.advance(min(running.t + length, job.max_steps))
+        except Exception as error:  # only a rule can raise one
+            diagnosis.tell_raised(running.kind, error)
+            raise
         faster = SLICE_SECONDS / max(time.perf_counter() - began, 1e-9)
         length = min(int(length * min(faster, 10)) + 1, LONGEST_SLICE)
         if job.progress is not None:
@@ -94,7 +99,7 @@ def run(job: Job, tile: list[Lane]) -> list[Trajectory]:
     done = running.trajectories()
     for lane, trajectory in zip(tile, done, strict=True):
         if trajectory.status is Status.DIVERGED and lane.optimizer.own and not np.isfinite(trajectory.w).all():
-            _find_fault(job, lane, trajectory.last_step)
+            _find_nan(job, lane, trajectory.last_step)
     return done
 
 
@@ -173,27 +178,36 @@ class _Running:
             return [_trajectory(self.job, lane, self.left, k, statuses) for k, lane in enumerate(self.tile)]
 
 
-def _find_fault(job: Job, lane: Lane, step: int) -> None:
-    """Go back to the step before a rule of the user's own went wrong, and tell the line that did, if one did."""
-    again = _Running(replace(job, marks=job.marks[-1:], progress=None), [lane])
-    again.advance(step - 1)
-    kind, e, g, state = again.kind, again.e.copy(), again.g.copy(), again.state.copy()
-    again.advance(step)  # for the noise and the clock of this step
+def _find_nan(job: Job, lane: Lane, step: int) -> None:
+    """Go back to before a rule of the user's own gave NaN, and tell the line that did, if one did."""
+    quiet = replace(job, marks=job.marks[-1:], progress=None)
+    for before in range(step - 1, max(step - LOOK_BACK, -1), -1):
+        again = _Running(quiet, [lane])
+        again.advance(before)
+        if not np.isnan(again.state).any() and not np.isnan(again.clock).any():
+            break
+    kind, e, g, state, clock = again.kind, again.e.copy(), again.g.copy(), again.state.copy(), again.clock.copy()
+    again.advance(before + 1)  # for the noise and the clock of this step
     seen, problem = again.work[0] if job.noise.any else g, job.problem
-    factor = job.schedule.factors(step, step, job.max_steps)[0]
-    names = compiler.setting_names(kind)
-    groups = {"coordinate": np.arange(problem.dim + 1), "block": np.cumsum([0, *problem.sizes])}
-    ends = groups.get(kind.scope, np.array([0, problem.dim]))
-    for low, high in itertools.pairwise(ends):
+    factor = job.schedule.factors(before + 1, before + 1, job.max_steps)[0]
+    ends = {"coordinate": np.arange(problem.dim + 1), "block": np.cumsum([0, *problem.sizes])}
+    for low, high in itertools.pairwise(ends.get(kind.scope, np.array([0, problem.dim]))):
         part = low if kind.scope == "coordinate" else slice(low, high)
-        of_block = np.searchsorted(np.cumsum(problem.sizes), low, side="right")
-        given = {"g": seen[part], "w": (e + problem.minimizer)[part], "random": again.work[3][part], "t": float(step)}
-        given |= {"step": np.zeros(high - low)} | {name: state[s][part] for s, name in enumerate(kind.state)}
-        given |= {name: again.clock[c, 0] for c, name in enumerate(kind.clock)}
-        for name in names:
-            value = float(np.broadcast_to(getattr(lane.optimizer, name), len(problem.sizes))[of_block])
+        block = np.searchsorted(np.cumsum(problem.sizes), low, side="right")
+        given = {"g": seen[part], "w": (e + problem.minimizer)[part], "random": again.work[3][part]}
+        given |= {"step": np.zeros(high - low), "t": float(before + 1)}
+        given |= {name: state[s][part] for s, name in enumerate(kind.state)}
+        for name in compiler.setting_names(kind):
+            value = float(np.broadcast_to(getattr(lane.optimizer, name), len(problem.sizes))[block])
             given[name] = value * factor if name == "lr" else value
-        diagnosis.find_fault(kind, {name: given[name] for name in compiler.names_of(kind.rule)}, step)
+        if kind.tick is not None and low == 0:
+            earlier = given | {name: clock[c, 0] for c, name in enumerate(kind.clock)}
+            diagnosis.find_nan(
+                kind.tick, {name: earlier[name] for name in compiler.names_of(kind.tick)}, (), before + 1
+            )
+        given |= {name: again.clock[c, 0] for c, name in enumerate(kind.clock)}
+        changed = () if kind.scope == "coordinate" else ("step", *kind.state)
+        diagnosis.find_nan(kind.rule, {name: given[name] for name in compiler.names_of(kind.rule)}, changed, before + 1)
 
 
 class _Left:

@@ -159,7 +159,17 @@ BAD = {
     "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
     "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "the parameter *rest"),
     "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "there is an optimizer adam already"),
-    "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "returns nothing"),
+    "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "may return nothing"),
+    "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),
+    "a learning rate of 0": (3, "def a(g, lr=0):\n    return lr * g", "the setting lr must be a finite number above 0"),
+    "a setting of another meaning": (3, "def a(g, scope=2.0, lr=0.1):\n    return lr * g", "scope means something"),
+    "a decorator": (2, "@wraps\ndef a(g, lr=0.1):\n    return lr * g", "has a decorator"),
+    "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
+    "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
+    "one name for two": (4, "def a(g, lr=0.1):\n    y = [N for N in (1, 2)]\n    return N + y[0]", "a variable here"),
+    "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "returns something that is no real number"),
+    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "returns something that is no real number"),
+    "an exception": (3, "def a(g, lr=0.1):\n    assert g > 1e9\n    return g", "raised AssertionError"),
     "a list": (5, "def a(g, lr=0.1):\n    x = g\n    return x * TABLE[0]\n\nTABLE = [1]", "uses 'TABLE', a list"),
     "an array": (4, "def a(g, lr=0.1):\n    return g * ONES[0]\n\nONES = np.ones(3)", "uses 'ONES', a ndarray"),
     "a module": (4, "def a(g, lr=0.1):\n    return g * os.pi\n\nimport os", "uses the module 'os'"),
@@ -170,7 +180,8 @@ BAD = {
     "nan": (5, "def a(g, lr=0.1):\n    x = -abs(g)\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 1 with"),
     "nan in a helper": (6, "def a(g, lr=0.1):\n    return h(g)\ndef h(x):\n    return np.log(-abs(x))", "gave nan"),
     "nan late": (5, "def a(g, t, lr=1.0):\n    x = 4 - t\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 5"),
-    "division by zero": (4, "def a(g, lr=0.1):\n    return lr * g / (g - g)", "gave"),
+    "nan in the state": (4, "def a(g, m, lr=0.1):\n    n = np.log(-abs(g))\n    return m, n", "gave nan at step 1 "),
+    "beside a default": (4, "def a(g, lr=0.1):\n    return h(g) + g.foo\ndef h(x, p=2.0):\n    return x * p", "'foo'"),
 }  # fmt: skip
 
 
@@ -178,7 +189,11 @@ BAD = {
 def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
     line, text, sentence = BAD[what]
     monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule\n{text}\n")
+    Path("bad.py").write_text(f"import numpy as np, quadsim as qs; from odd import N, wraps\n@qs.rule\n{text}\n")
+    Path("odd.py").write_text(
+        "import functools\nN = 2\ndef wraps(f):\n    @functools.wraps(f)\n    def inner(*a, **k):\n"
+        "        return f(*a, **k)\n    return inner\n"
+    )
 
     def load_and_run():
         for name in own.load("bad.py"):
@@ -192,6 +207,114 @@ def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
     assert "\n" not in told
     quoted = Path("bad.py").read_text().splitlines()[line - 1].strip()
     assert told.endswith(quoted)
+
+
+BAD_BLOCKS = {
+    "another array": (5, "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
+    "another state": (4, "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed in"),
+    "a value": (4, "def a(step, g, lr=0.1):\n    return f(g)", "fills `step` and returns nothing"),
+    "out of bounds": (3, "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD_BLOCKS)
+def test_what_is_wrong_with_a_rule_for_blocks(what, tmp_path, monkeypatch):
+    line, text, sentence = BAD_BLOCKS[what]
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(f"import quadsim as qs\n@qs.rule(scope='block')\n{text}\n")
+
+    def load_and_run():
+        own.load("bad.py")
+        qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=2, tol=0)
+
+    with pytest.raises(RuleError) as raised:
+        load_and_run()
+    assert str(raised.value).startswith(f"bad.py:{line}: ")
+    assert sentence in str(raised.value)
+
+
+BAD_TICKS = {
+    "the gradient": ("def tk(g, c):\n    return g, c", "cannot have g"),
+    "nothing to keep": ("def tk(t):\n    return t", "a parameter for each value"),
+    "too many values": ("def tk(c):\n    return c, c", "returns 2 values, and has 1 to keep"),
+    "another default": (
+        "def tk(c, beta=0.5):\n    return c * beta",
+        "one default here, 0.25, and another in tick, 0.5",
+    ),
+    "nan": ("def tk(c, t):\n    return np.sqrt(3 - t)", "bad.py:3: tk gave nan at step 4 with c = 0, t = 4"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_TICKS)
+def test_what_is_wrong_with_a_tick(what, tmp_path, monkeypatch):
+    text, sentence = BAD_TICKS[what]
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(
+        f"import numpy as np, quadsim as qs\n{text}\n@qs.rule(tick=tk)\n"
+        "def a(g, c, lr=1e-4, beta=0.25):\n    return lr * g * (1 + c)\n"
+    )
+
+    def load_and_run():
+        own.load("bad.py")
+        qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=20, tol=0)
+
+    with pytest.raises(RuleError) as raised:
+        load_and_run()
+    assert sentence in str(raised.value)
+
+
+ODD = """
+import enum, numpy as np, quadsim as qs
+from math import sqrt
+class Kind(enum.IntEnum):
+    TWO = 2
+TWO = Kind.TWO
+ONE = np.float64(1.0)
+MINUS = -0.0
+\f
+def quadsim_rule_1_helper(x):
+    return x * ONE
+@qs.rule
+def odd(g, np, math, at, k, new0, lr=1e-5, Beta=0.5, flag=True):
+    update = [i * 1.0 for i in range(3)]
+    tick = sqrt(update[2] * TWO) + MINUS
+    return lr * quadsim_rule_1_helper(g) * tick * Beta * flag, np, math, at, k, new0
+"""
+
+
+def test_odd_names_and_constants_mean_what_they_say(tmp_path, capsys):
+    """Names of the kernel's own, a form feed in the file, members of an Enum, a setting in capitals."""
+    path = tmp_path / "odd rules.py"
+    path.write_text("\ufeff" + ODD.replace("\n", "\r\n"), encoding="utf-8", newline="")
+    own.load(str(path))
+    problem = qs.case(3)
+    run = qs.solve(problem, optimizers.by_name("odd"), max_steps=20, tol=0)
+    assert_allclose(run.loss[-1], qs.solve(problem, qs.GD(lr=1e-5), max_steps=20, tol=0).loss[-1], rtol=1e-12)
+    words = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "steps=20", "--json", f"out={tmp_path}"]
+    assert main(words) == 0
+    assert '"Beta": 1.0' in capsys.readouterr().out
+
+
+def test_files_in_two_folders_have_neighbours_of_their_own(tmp_path):
+    for name, scale in (("old", 1.0), ("new", 3.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "neighbour_of_rules.py").write_text(f"def scale(x):\n    return {scale} * x\n")
+        (tmp_path / name / "my.py").write_text(
+            f"import quadsim as qs\nfrom neighbour_of_rules import scale\n@qs.rule\n"
+            f"def {name}_rule(g, lr=1e-5):\n    return lr * scale(g)\n"
+        )
+        own.load(str(tmp_path / name / "my.py"))
+    problem = qs.case(3)
+    for name, lr in (("old-rule", 1e-5), ("new-rule", 3e-5)):
+        run = qs.solve(problem, optimizers.by_name(name), max_steps=1, tol=0)
+        assert_allclose(run.loss[-1], qs.solve(problem, qs.GD(lr=lr), max_steps=1, tol=0).loss[-1], rtol=1e-12)
+
+
+def test_two_files_cannot_give_one_name(tmp_path, capsys):
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("import quadsim as qs\n@qs.rule\ndef same(g, lr=1e-5):\n    return lr * g\n")
+    assert main(["case=3", f"rules={tmp_path / 'one.py'},{tmp_path / 'two.py'}", "optimizers=same"]) == 2
+    assert "optimizer same is in" in capsys.readouterr().err
 
 
 def test_nan_in_a_rule_for_blocks(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import quadsim as qs
-from quadsim import plots, table
+from quadsim import optimizers, plots, table
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +113,12 @@ def test_floors_are_drawn_beside_their_law():
     ratios = next(line for line in right.lines if line.get_marker() == "o")
     assert_allclose(ratios.get_ydata(), 1)
     assert_allclose(ratios.get_xdata(), [0.01, 0.1, 0.5])
+
+
+def test_every_optimizer_there_is_can_be_drawn():
+    names = list(optimizers.OPTIMIZERS)
+    parts = [{"optimizer": name, "label": name, "lane": lane, "problem": "p"} for lane, name in enumerate(names)]
+    curves = pd.DataFrame([{**part, "step": step, "relative": 1 / (1 + step)} for part in parts for step in (0, 1, 2)])
+    assert len(plots.convergence(curves).axes[0].lines) == 2 * len(names)
+    bands = curves.assign(lower=curves["relative"], median=curves["relative"], upper=curves["relative"])
+    assert len(plots.panels(bands, {"p": "title"}).axes[0].lines) == len(names)

@@ -31,7 +31,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             inside = curve[curve["relative"] <= HIGHEST]  # a run that explodes would flatten all the others
             if inside.empty:
                 continue
-            axes.plot(inside["step"], inside["relative"], LINES.get(str(name), "-"), color=colour)
+            axes.plot(inside["step"], inside["relative"], linestyle=LINES.get(str(name), "-"), color=colour)
             last, leaves = inside.iloc[-1], len(inside) < len(curve)
             axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
             ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
@@ -70,7 +70,7 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
                 arrived = np.flatnonzero(shown["median"] <= (tol or 0))
                 line = shown.iloc[: arrived[0] + 1] if arrived.size else shown
                 stroke = LINES.get(str(optimizer), "-")
-                axes.plot(line["step"], line["median"], stroke, color=colour, label=line["label"].iloc[0])
+                axes.plot(line["step"], line["median"], linestyle=stroke, color=colour, label=line["label"].iloc[0])
                 ends.append(float(line["step"].iloc[-1]))
             axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)))
             axes.set_ylim(tol / 2 if tol else None, 2)

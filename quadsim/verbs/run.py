@@ -140,8 +140,11 @@ def read_optimizers(keys: dict[str, str]) -> list[Optimizer]:
     """The optimizers that the keys name, with their dotted settings."""
     from quadsim import optimizers, own
 
+    known: dict[str, str] = {}
     for path in grammar.several("rules", keys["rules"]) if "rules" in keys else []:
-        own.load(path)
+        for name in own.load(path):
+            if known.setdefault(name, path) != path:
+                raise InputError(f"optimizer {name} is in {known[name]} and in {path}: give one of them another name")
     names = [
         name.lower().replace("_", "-")
         for name in grammar.several("optimizers", keys.get("optimizers", DEFAULT_OPTIMIZERS))
@@ -157,23 +160,25 @@ def read_optimizers(keys: dict[str, str]) -> list[Optimizer]:
             owner = checks.choice("optimizer", owner.replace("_", "-"), optimizers.OPTIMIZERS)
             if owner not in settings:
                 raise InputError(f"{key}={text} has no use: {owner} is not among optimizers={','.join(names)}")
-            settings[owner][setting] = _setting(owner, setting, key, text)
+            setting, value = _setting(owner, setting, key, text)
+            settings[owner][setting] = value
     return [optimizers.by_name(name, **settings[name]) for name in names]
 
 
-def _setting(owner: str, setting: str, key: str, text: str) -> Any:
-    """An optimizer's setting, read as its default's kind."""
+def _setting(owner: str, setting: str, key: str, text: str) -> tuple[str, Any]:
+    """The name of an optimizer's setting, and its value, read as its default's kind."""
     from quadsim import optimizers
 
     defaults = optimizers.OPTIMIZERS[owner]().settings()
+    setting = {name.lower(): name for name in defaults}.get(setting.lower(), setting)  # keys are read without case
     default = defaults[checks.choice(f"setting of {owner}", setting, defaults)]
     if isinstance(default, bool):
-        return grammar.flag(key, text)
+        return setting, grammar.flag(key, text)
     if isinstance(default, str):
-        return text
+        return setting, text
     if owner == "block-gd" and "/" in text:
-        return tuple(grammar.real(key, item) for item in grammar.several(key, text, "/"))
-    return grammar.real(key, text)
+        return setting, tuple(grammar.real(key, item) for item in grammar.several(key, text, "/"))
+    return setting, grammar.real(key, text)
 
 
 def read_conditions(keys: dict[str, str]) -> dict[str, Any]:
@@ -194,7 +199,7 @@ def read_conditions(keys: dict[str, str]) -> dict[str, Any]:
             raise InputError(f"{key}={keys[key]} has no use without schedule=step")
     start: str | float = keys.get("start", "gaussian")
     if grammar.NUMBER.fullmatch(str(start)):
-        start = checks.real("start", grammar.real("start", str(start)), above=0)
+        start = checks.real("start", grammar.real("start", str(start)), at_least=1e-100, at_most=1e100)
     elif start not in STARTS:
         words = f"{', '.join(STARTS)}, or a number: the Gaussian start scaled to this norm"
         raise InputError(f"start must be one of {words}, got {checks.shown(start)}")
