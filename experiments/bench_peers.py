@@ -1,0 +1,37 @@
+"""`python -m quadsim bench` beside all peers, in a virtual environment of its own, so that none need be installed here.
+
+    python experiments/bench_peers.py [venv=FOLDER] [words of bench: sizes=4x30 out=figures …]
+
+The environment is made in a temporary folder and thrown away, or in the folder given and kept for the next time.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+# The exact release of torch first: its CPU build, where a range would take another.
+INSTALLS = (["torch==2.13.0"], ["optax>=0.2"], [str(ROOT)])
+
+
+def main(words):
+    folders = [word.partition("=")[2] for word in words if word.startswith("venv=")]
+    words = [word for word in words if not word.startswith("venv=")]
+    if len(folders) > 1 or folders == [""]:
+        sys.exit("write venv=FOLDER once")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(folders[0] if folders else temporary).absolute()
+        venv.create(folder, with_pip=True)
+        python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        for packages in INSTALLS:
+            print("installing", packages[0] if packages != [str(ROOT)] else "quadsim", file=sys.stderr, flush=True)
+            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+        env = os.environ | {"PYTHONSAFEPATH": "1"}  # the quadsim that was installed, not the one in this folder
+        return subprocess.run([python, "-m", "quadsim", "bench", *words], env=env).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
