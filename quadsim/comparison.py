@@ -19,6 +19,7 @@ from quadsim.objectives import LEAST_LOSS, LEAST_RELATIVE, Draw, Terms, remember
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.search import Search
+from quadsim.solver import check_noise
 from quadsim.trajectory import Status, Trajectory
 from quadsim.tuning import Progress, Tuned, outcome, run_searches
 
@@ -130,6 +131,8 @@ def compare(
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
         checks.choice("optimizer", name, named)
+    for optimizer in named.values():
+        check_noise(optimizer, how.get("noise"))
     draw = remembered(draw)
     first = draw(tuning[0])
     searches = {

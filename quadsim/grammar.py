@@ -103,7 +103,9 @@ def alternatives(key: str, text: str) -> list[str]:
     if not found:
         raise InputError(f"{key} must be a list or a range such as 1e-4:1:log9 or 0.8:1:lin5, got {checks.shown(text)}")
     first, last = real(key, found[1].strip()), real(key, found[2].strip())
-    count = checks.whole(f"the number of values of {key}", int(found[4][:9]), at_least=2, at_most=1000)
+    count = checks.whole(
+        f"the number of values of {key}", int(found[4]) if len(found[4]) < 10 else 10**9, at_least=2, at_most=1000
+    )
     if first == last:
         raise InputError(f"{key}={text} is one value: write {key}={found[1]}")
     if found[3] == "log":

@@ -51,6 +51,8 @@ class Terms:
         steps = usual if self.steps is None else self.steps
         object.__setattr__(self, "steps", checks.whole("steps", steps, at_least=1, at_most=MOST_STEPS))
         object.__setattr__(self, "tol", checks.real("tol", self.tol, above=0, below=1))
+        for key in self.how:
+            checks.choice("argument", key, ("noise", "schedule", "start"))
 
     @property
     def every(self) -> int:

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, overload
 
+import numpy as np
+
 from quadsim import checks, diagnosis, rules
 from quadsim.checks import InputTypeError
 from quadsim.optimizers import OPTIMIZERS, Optimizer
@@ -28,6 +30,11 @@ from quadsim.rules import RuleError, Source
 
 GIVEN = ("g", "w", "t", "random")
 SCOPES = ("coordinate", "block", "all")
+COLUMNS = {  # of tables, where settings are columns too
+    "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
+    "status", "engine", "batch", "factor", "noise", "label_noise", "schedule", "settings", "level", "lower", "median",
+    "upper", "diverged", "log_loss", "best", "scores", "edge", "failed", "given",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ def rule(
     scope: str = ...,
     tick: Callable[..., Any] | None = ...,
     random_by: str = ...,
-    linear: bool = ...,
+    linear: bool | None = ...,
 ) -> Callable[[Callable[..., Any]], type[Own]]: ...
 def rule(
     function: Callable[..., Any] | None = None,
@@ -76,7 +83,7 @@ def rule(
     scope: str = "coordinate",
     tick: Callable[..., Any] | None = None,
     random_by: str = "coordinate",
-    linear: bool = False,
+    linear: bool | None = None,
 ) -> Any:
     """Make an optimizer of a rule, and register it under its name. What comes back is its class: ``mine(lr=0.1)``.
 
@@ -92,8 +99,9 @@ def rule(
         values that it returned last (zero at first), in their order; the rule may ask for these by name.
     random_by : "coordinate" or "block"
         What has a random number of its own.
-    linear : bool
-        That the step is a linear function of the gradients: such a method may let a block underflow to zero.
+    linear : bool, optional
+        That twice the gradients make twice the steps, as in GD: such a method may let a block underflow to zero, where
+        others are stopped (status underflow). By default it is found out by trying.
     """
     if function is None:
         return lambda given: rule_of(given, name, label, scope, tick, random_by, linear)
@@ -107,7 +115,7 @@ def rule_of(
     scope: str,
     tick: Callable[..., Any] | None,
     random_by: str,
-    linear: bool,
+    linear: bool | None,
 ) -> type[Own]:
     """The optimizer's class, if the rule is one."""
     checks.choice("scope", scope, SCOPES)
@@ -142,7 +150,7 @@ def rule_of(
             "__module__": source.function.__module__,
             "name": word,
             "label": label or source.function.__name__.replace("_", " "),
-            "linear": checks.flag("linear", linear),
+            "linear": _grows(source, state, scope) if linear is None else checks.flag("linear", linear),
             "rule": staticmethod(source.function),
             "state": state,
             "tick": None if tick is None else staticmethod(tick),
@@ -209,13 +217,40 @@ def _clock(tick: Any) -> tuple[str, ...]:
     return names
 
 
+def _grows(source: Source, state: tuple[str, ...], scope: str) -> bool:
+    """Whether twice the gradients make twice the steps: tried in Python, where a factor of 2 changes no digit else."""
+    names = [parameter.name for parameter in rules.parameters(source.function)]
+    given = {p.name: p.default for p in rules.parameters(source.function) if p.default is not p.empty}
+    given |= {name: np.float64(1.0) for name in names if name not in (*given, *state)} | {"random": np.float64(0.25)}
+
+    def steps(scale: float) -> list[Any]:
+        arrays = scope != "coordinate"
+        kept: list[Any] = [np.zeros(2) if arrays else np.float64(0.0) for _ in state]
+        made = []
+        for t, g in enumerate((0.75, -0.3), start=1):
+            now = {**given, **dict(zip(state, kept, strict=True)), "t": np.float64(t), "w": np.float64(scale)}
+            now |= {"g": np.array([g, 2 * g]) * scale if arrays else np.float64(g * scale)}
+            now |= {"w": np.full(2, scale), "random": np.full(2, 0.25), "step": np.zeros(2)} if arrays else {}
+            result = source.function(**{name: now[name] for name in names})
+            new = [now["step"], *kept] if arrays else list(result) if isinstance(result, tuple) else [result]
+            made += [np.copy(value) for value in new[:1]]
+            kept = new[1:]
+        return made
+
+    try:
+        with np.errstate(all="ignore"):
+            return bool(np.array_equal(2 * np.array(steps(1.0)), np.array(steps(2.0))))
+    except Exception:  # what plain Python cannot run says nothing
+        return False
+
+
 def _check(source: Source, parameters: list[str], state: tuple[str, ...], settings: dict[str, Any], scope: str) -> None:
     """Raise at the rule's line unless its parameters and what it returns fit."""
     example = "def mine(g, m, lr=0.01)" if scope == "coordinate" else "def mine(step, g, m, lr=0.01)"
     if "g" not in parameters:
         raise source.error(source.tree, f"a rule must have the parameter g, the gradient: write for example {example}")
     for name in (*state, *settings):
-        if name != "lr" and hasattr(Own, name):
+        if name != "lr" and (hasattr(Own, name) or (name in settings and name in COLUMNS)):
             raise source.error(source.tree, f"{name} means something else to every optimizer: call it otherwise")
     if "lr" not in settings:
         raise source.error(source.tree, f"a rule must have a learning rate: write for example {example}")

@@ -78,7 +78,7 @@ class Search:
         best = min(self.rows, key=_rank)
         lrs = [row["lr"] for row in self.beside(best)]
         at = lrs.index(best["lr"])
-        between = [(lrs[k] * lrs[k + 1]) ** 0.5 for k in (at - 1, at) if 0 <= k < len(lrs) - 1]
+        between = [lrs[k] ** 0.5 * lrs[k + 1] ** 0.5 for k in (at - 1, at) if 0 <= k < len(lrs) - 1]
         return [{**self._other(best), "lr": lr, "level": "refined"} for lr in between]
 
     def hears(self, trial: dict[str, Any], scores: np.ndarray, losses: np.ndarray, gone: np.ndarray) -> None:
@@ -132,6 +132,8 @@ def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:
         what = f"the grid of {optimizer.name}.{name}"
         if not listed:
             raise InputError(f"{what} is empty: give at least one value")
+        if any(not isinstance(value, int | float | str | tuple) for value in listed):
+            raise InputTypeError(f"{what} must be a plain list of values, got {checks.shown(listed)}")
         if len(set(listed)) < len(listed):
             raise InputError(f"{what} holds a value twice: {checks.shown(listed)}")
         for value in listed:

@@ -240,6 +240,12 @@ def engine_for(optimizer: Optimizer, engine: str | None = None, noisy: bool = Fa
     return engine
 
 
+def check_noise(optimizer: Optimizer, noise: Noise | None) -> None:
+    """Raise where an optimizer would be another method under this noise."""
+    if noise is not None and noise.any and optimizer.exact_gradients:
+        raise InputError(f"{optimizer.name} needs gradients without noise: use sgd with nesterov, or no noise")
+
+
 def _conditions(
     problem: BlockQuadratic, noise: Noise | None, schedule: Schedule | str, max_steps: int
 ) -> tuple[Noise, Schedule]:
@@ -257,8 +263,7 @@ def _conditions(
 def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any, noise: Noise) -> list[Lane]:
     optimizers = _checked(optimizers)
     for optimizer in optimizers:
-        if noise.any and optimizer.exact_gradients:
-            raise InputError(f"{optimizer.name} needs gradients without noise: use sgd with nesterov, or no noise")
+        check_noise(optimizer, noise)
     seeds = [0] if seeds is None else _listed("seeds", seeds)
     seeds = [checks.whole("seed", seed, at_least=0, at_most=MOST_SEED) for seed in seeds]
     starts = [None] if w0 is None else [checks.vector("w0", start, problem.dim) for start in _listed("w0", w0)]

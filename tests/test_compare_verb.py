@@ -108,8 +108,12 @@ def test_what_must_be_known_is_told_beside_the_table(command):
     assert "an interval of level 0.95 needs 6 seeds, got 3" in out
     out = command("compare", "case=3", "optimizers=adam,gd", "gd.lr=1,2", "seeds=3", "steps=200")[1]
     assert "GD: every learning rate tried diverged on half of the tuning seeds or more" in out
+    assert "Adam: every" not in out  # what failed, or lies at an edge, is told of the others alone
+    out = command("compare", "case=3", "optimizers=gd,adam", "adam.lr=1e-4,1e-3", "seeds=3", "steps=60")[1]
+    assert "Adam: the best lr is the highest" in out
+    assert "GD: the best lr" not in out
     out = command("compare", "case=3", "optimizers=adam,gd", "objective=steps-to-tol", "steps=300", "seeds=3")[1]
-    assert "GD: every learning rate tried did not reach tol within 300 steps" in out
+    assert "GD: every learning rate tried missed tol within 300 steps, or underflowed, on half of" in out
 
 
 def test_tune_prints_draws_and_writes(command, tmp_path):

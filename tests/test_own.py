@@ -163,6 +163,7 @@ BAD = {
     "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),
     "a learning rate of 0": (3, "def a(g, lr=0):\n    return lr * g", "the setting lr must be a finite number above 0"),
     "a setting of another meaning": (3, "def a(g, scope=2.0, lr=0.1):\n    return lr * g", "scope means something"),
+    "a setting that is a column": (3, "def a(g, median=2.0, lr=0.1):\n    return lr * g", "median means something"),
     "a decorator": (2, "@wraps\ndef a(g, lr=0.1):\n    return lr * g", "has a decorator"),
     "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
     "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
@@ -293,6 +294,29 @@ def test_odd_names_and_constants_mean_what_they_say(tmp_path, capsys):
     words = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "steps=20", "--json", f"out={tmp_path}"]
     assert main(words) == 0
     assert '"Beta": 1.0' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "linear"),
+    [
+        ("def a(g, lr=0.1):\n    return lr * g", True),
+        ("def a(g, m, w, t, lr=0.1):\n    m = 0.9 * m + g + 0.1 * w\n    return lr * m / t, m", True),
+        ("def a(g, m, lr=0.1):\n    m = 0.9 * m + g\n    return lr * np.sign(m), m", False),
+        ("def a(g, v, lr=0.1):\n    v = 0.9 * v + g * g\n    return lr * g / (np.sqrt(v) + 1e-8), v", False),
+        ("def a(g, lr=0.1):\n    return lr * g * g * g", False),
+    ],
+)
+def test_whether_steps_grow_with_gradients_is_found_out(text, linear, tmp_path):
+    """Where they do, a block that shrinks to nothing is no underflow to stop at; where they do not, it is."""
+    (tmp_path / "some.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule\n{text}\n")
+    own.load(str(tmp_path / "some.py"))
+    assert optimizers.OPTIMIZERS["a"].linear == linear
+
+
+def test_gd_written_as_a_rule_converges_where_gd_does(good):
+    problem, lr = qs.case(3, seed=30), 10**-3.5
+    runs = [qs.solve(problem, one, seed=30) for one in (qs.GD(lr=lr), optimizers.by_name("unbiased", lr=lr, beta=0.0))]
+    assert runs[0].steps_to_tol == runs[1].steps_to_tol is not None
 
 
 def test_files_in_two_folders_have_neighbours_of_their_own(tmp_path):

@@ -100,7 +100,7 @@ def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
     blank = contestant.ready(task, variant, 0)
     blank()
     setup = min(_seconds(blank) for _ in range(TRIES))
-    count = _fill(seconds, max(took[variant] - setup, took[variant] / 8) / guess)
+    count = _fill(seconds * contestant.longer, max(took[variant] - setup, took[variant] / 8) / guess)
     run = contestant.ready(task, variant, count)
     run()
     return _Entry(contestant, variant, count, run, blank)

@@ -57,7 +57,7 @@ def comparison(
             top = _curves(left, ours[1], colours, tol if objective == "steps-to-tol" else None)
             _sensitivity(middle, ours[2], colours, objective, top)
             _differences(right, ours[0], ours[3], colours, objective)
-            part.suptitle(textwrap.fill(title, 108), x=0.01, ha="left", fontsize=9)
+            part.suptitle(textwrap.fill(title, 92), x=0.01, ha="left", fontsize=9)
         _legend(figure, labels, colours)
         _caption(figure, caption)
     return figure

@@ -229,8 +229,8 @@ def _write(folder: Path, keys: dict[str, str], made: list[Comparison], result: d
     first = made[0]
     caption = (
         f"{command('compare', said)}: medians and quartiles of {len(first.seeds)} draws, learning rates tuned on "
-        f"{len(first.tuning_seeds)} others; {verdicts.NOTE}; bars: {first.level:.0%} bootstrap intervals of the median"
-        + _factors(frames["summary"].to_dict("records"))
+        f"{len(first.tuning_seeds)} others; {verdicts.NOTE}; bars: {100 * first.level:g}% bootstrap intervals of the "
+        "median" + _factors(frames["summary"].to_dict("records"))
     )
     figure = plots.comparison(
         *frames.values(),

@@ -17,9 +17,18 @@ Row = dict[Any, Any]
 Cells = dict[str, str]
 
 
+def rows_of(one: Comparison) -> list[Row]:
+    """The summary's rows; what is absent beside text is None, where a table would have NaN."""
+    absent = ("edge", "failed")
+    return [
+        {**row, **{key: getattr(one.tuned[row["optimizer"]], key) for key in absent}}
+        for row in one.summary.to_dict("records")
+    ]
+
+
 def finding(one: Comparison) -> str:
     """What the comparison found, in one sentence without its full stop."""
-    rows = one.summary.to_dict("records")
+    rows = rows_of(one)
     against = next(row for row in rows if row["optimizer"] == one.reference)
     others = [row for row in rows if row["optimizer"] != one.reference]
     what = {"final-loss": "final loss", "steps-to-tol": f"steps to {one.terms.tol:g}"}.get(
@@ -52,7 +61,7 @@ def notes(one: Comparison) -> Iterator[str]:
     """What a reader of the table must know beside it."""
     from quadsim.bootstrap import fewest
 
-    for row in one.summary.to_dict("records"):
+    for row in rows_of(one):
         best = one.tuned[row["optimizer"]]
         yield from _tuning_notes(row, best.optimizer, one.terms)
         if row["verdict"] == "no difference" and (row["low"] > 0 or row["high"] < 0):
@@ -71,7 +80,7 @@ def notes(one: Comparison) -> Iterator[str]:
 def _tuning_notes(row: Row, optimizer: Optimizer, terms: Terms) -> Iterator[str]:
     name = row["label"]
     if row["failed"]:
-        how = "diverged" if row["failed"] == "diverged" else f"did not reach tol within {terms.steps:,} steps"
+        how = "diverged" if row["failed"] == "diverged" else f"missed tol within {terms.steps:,} steps, or underflowed,"
         yield f"{name}: every learning rate tried {how} on half of the tuning seeds or more"
     elif row["edge"]:
         way = "smaller" if row["edge"] == "lowest" else "larger"
@@ -83,7 +92,7 @@ def _tuning_notes(row: Row, optimizer: Optimizer, terms: Terms) -> Iterator[str]
 
 def show_comparison(screen: Any, one: Comparison) -> None:
     """One problem's finding, its table and what must be known beside it."""
-    terms, rows = one.terms, one.summary.to_dict("records")
+    terms, rows = one.terms, rows_of(one)
     against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
     screen.print(finding(one), style="bold", highlight=False)
     screen.print(
@@ -91,7 +100,7 @@ def show_comparison(screen: Any, one: Comparison) -> None:
         highlight=False,
     )
     decades = terms.objective == "mean-log-loss"
-    difference = f"{'less' if decades else '÷'} {against} ({one.level:.0%} interval)"
+    difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
     columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "verdict", "wins", "diverged",
                "lr range", "lr/2", "2·lr"]  # fmt: skip
     cells = [_cells(row, decades, difference) for row in rows]
