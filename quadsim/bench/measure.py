@@ -24,6 +24,7 @@ RATE = 1e-15
 OPTIMIZERS: dict[str, GD | Adam] = {"gd": GD(lr=RATE), "adam": Adam(lr=RATE)}
 LEAST = 6  # steps of a run
 TRIES = 2  # of every variant, before the quickest is chosen
+LONGEST_SPIN = 300  # milliseconds
 PROBLEMS = 64  # how many make "many problems"
 LONGER = 5  # many problems are run for so many times the seconds of a round
 
@@ -31,7 +32,7 @@ LONGER = 5  # many problems are run for so many times the seconds of a round
 def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: int) -> list[dict[str, Any]]:
     """A row for quadsim and for each peer: microseconds per step and run, and the fraction of the machine's dgemm."""
     entries = [_entry(one, task, seconds) for one in (DGEMM, QUADSIM, *peers) if one.variants(task)]
-    turns = [(_seconds(one.blank), _seconds(one.run)) for _ in range(rounds) for one in entries]
+    turns = [_turn(one) for _ in range(rounds) for one in entries]
     rows: list[dict[str, Any]] = []
     for place, one in enumerate(entries):
         setup, whole = (min(times) for times in zip(*turns[place :: len(entries)], strict=True))
@@ -90,6 +91,7 @@ class _Entry:
 
 def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
     """The quickest variant of a contestant, with as many steps as fill the seconds, warmed up."""
+    _settle()
     guess = max(2, round(seconds / 8 / (contestant.overhead + task.flops / 2e10)))
     took = {}
     for variant in contestant.variants(task):
@@ -104,6 +106,24 @@ def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
     run = contestant.ready(task, variant, count)
     run()
     return _Entry(contestant, variant, count, run, blank)
+
+
+def _turn(entry: _Entry) -> tuple[float, float]:
+    """Seconds of no steps, and of all."""
+    _settle()
+    return _seconds(entry.blank), _seconds(entry.run)
+
+
+def _settle() -> None:
+    """Wait till the threads of whoever ran before have gone to sleep.
+
+    They spin for some time in the hope of more work, OpenBLAS's for 30 ms, and would take a core from the next one.
+    """
+    for _ in range(LONGEST_SPIN // 5):
+        began = time.process_time()
+        time.sleep(0.005)
+        if time.process_time() - began < 0.001:
+            return
 
 
 def _fill(seconds: float, step: float) -> int:

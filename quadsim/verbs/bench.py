@@ -64,7 +64,7 @@ def read_plan(keys: dict[str, str]) -> Plan:
     if any("." in key for key in keys):
         raise InputError("bench takes no settings of optimizers: their learning rates are fixed, too small to move")
     seconds = grammar.real("seconds", keys.get("seconds", "0.05"))
-    rounds = grammar.whole("rounds", keys.get("rounds", "5"))
+    rounds = grammar.whole("rounds", keys.get("rounds", "4"))
     there, most = peers.installed(), cores()
     named = _words("peers", keys.get("peers", ",".join(there)), tuple(peers.PACKAGES))
     for name in named:
