@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from quadsim.schedules import Schedule
     from quadsim.solver import Lanes, solve, solve_draws, solve_lanes
     from quadsim.spectra import deal
+    from quadsim.sweeps import sweep
     from quadsim.trajectory import Status, Trajectory
     from quadsim.tuning import Tuned, tune
 
@@ -63,6 +64,8 @@ __all__ = [  # noqa: RUF022
     "Lanes", "Noise", "Schedule", "Status", "Trajectory", "exact", "solve", "solve_draws", "solve_lanes",
     # comparing them
     "Comparison", "Tuned", "compare", "tune",
+    # many of them
+    "sweep",
     # what must happen, and what did
     "plots", "table", "theory",
 ]  # fmt: skip
@@ -79,6 +82,7 @@ _HOMES = {
     "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory", "exact": "closed",
     "solve": "solver", "solve_draws": "solver", "solve_lanes": "solver",
     "Comparison": "comparison", "compare": "comparison", "Tuned": "tuning", "tune": "tuning",
+    "sweep": "sweeps",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ numerics live here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +169,9 @@ def case_spectra(
                 raise InputError(f"{key} is for Cases 1 and 2: case {number} is made by hand")
         if map == "unshifted":
             raise InputError(f"map unshifted is for Cases 1 and 2: allowed are {', '.join(spectra.MAPS)}")
-        return _hand_made(recipe, size, kappa, map, heterogeneity)
+        kappa = None if kappa is None else checks.real("kappa", kappa)
+        share = None if heterogeneity is None else checks.real("heterogeneity", heterogeneity)
+        return tuple(part.copy() for part in _hand_made(recipe, size, kappa, map, share))
     measured = spectra.load(recipe.network if network is None else network)
     sampled = spectra.sample_blocks(
         measured,
@@ -203,6 +206,7 @@ def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.
     return spectra.unshifted(sampled)
 
 
+@functools.lru_cache(maxsize=1024)
 def _hand_made(recipe: Case, size: int, kappa: float | None, map: str, heterogeneity: float | None) -> spectra.Spectra:
     clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
     # Dealt first: at a small kappa the scaled clusters overlap, and sorting would mix them.

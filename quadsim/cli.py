@@ -22,6 +22,7 @@ quadsim: optimizers on block-diagonal quadratics whose spectra you control
   python -m quadsim spectrum=1,2,3/99,100,101 optimizers=gd,adam adam.lr=0.01 adam.beta2=0.99
   python -m quadsim spectrum=log-uniform blocks=4 block_size=30 kappa=1e4 heterogeneity=0
   python -m quadsim compare case=3,4 optimizers=gd,adam   tuned on 30 draws, compared on 30 others, paired
+  python -m quadsim sweep case=3,4 kappa=10:1e6:log25 seed=0..29   every combination, into a store; plot draws it
   python -m quadsim spectra model=gpt2        a measured network: densities, eigenvalues, distances between blocks
   python -m quadsim measure model=gpt2 text=FILE   measure one yourself (needs quadsim[torch])
   python -m quadsim verify                    every claim of the theory: its evidence and its verdict
@@ -72,6 +73,14 @@ compare   case=3,4 (and the keys of a problem) optimizers=a,b seeds=N (or i..j) 
           lrs=1e-4:1:log9 (or a,b,…) for all, or NAME.lr=a,b NAME.beta2=a,b: what to try; refine=3 extend=4: rounds of
           midpoints around the best lr, decades beyond the edge of the grid
 tune      the same without tuning_seeds, reference and level: only the best learning rates
+sweep     any key of the problem and the run, and NAME.SETTING, may be an axis: a,b,… a:b:log25 a:b:lin21 0..29 (none
+          leaves the key out; several numeric spectra are parted by a semicolon); store=FILE.db (the same command
+          continues; what is there is not run again) limit=N (cells) retry=true (run what failed again);
+          threads=N, workers=N (processes), or cluster=local:4|tcp://host:port (Dask); --dry-run shows the plan
+status    store=FILE: its sweeps, how far they are, how cells ended
+export    store=FILE out=rows.csv|rows.parquet
+merge     a.db b.db store=all.db
+plot      STORE x=AXIS y=steps_to_tol|loss|… out=FOLDER, and KEY=a,b: only these rows
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
 verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the ledger as a document); exit code 1 if a
           verdict is not the one that the ledger's status stands for
@@ -82,7 +91,7 @@ measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b
           steps=60 probes=2 seed=0 curvature=hessian|gauss-newton mode=evaluation|training dtype=float32|float64
           train=STEPS out=FILE.npz overwrite=true
 
-  --json   print the result, and nothing else, as JSON      --version      --help
+  --json   print the result, and nothing else, as JSON      --dry-run (sweep)      --version      --help
 """
 
 
@@ -117,6 +126,8 @@ def _main(arguments: Sequence[str]) -> int:
 
         print(f"quadsim {version('quadsim')}")
     else:
+        if "--dry-run" in words.flags and words.verb != "sweep":
+            raise InputError(f"--dry-run is for sweep, not for {words.verb}")
         module, function = VERBS[words.verb]
         code = getattr(importlib.import_module(f"quadsim.verbs.{module}"), function)(words) or 0
     sys.stdout.flush()
@@ -147,4 +158,9 @@ VERBS = {  # where each verb lives; a verb is imported when it is used
     "compare": ("compare", "compare"),
     "tune": ("compare", "tune"),
     "bench": ("bench", "bench"),
+    "sweep": ("sweep", "sweep"),
+    "status": ("store", "status"),
+    "export": ("store", "export"),
+    "merge": ("store", "merge"),
+    "plot": ("plot", "plot"),
 }

@@ -7,6 +7,7 @@ how each shrinks. Here a problem and an optimizer are taken apart into modes; `c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,15 @@ from quadsim import checks, modes
 from quadsim.checks import InputError, InputTypeError
 from quadsim.course import Course
 from quadsim.modes import Modes
+from quadsim.noise import Noise
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
-from quadsim.problem import BlockQuadratic, diagonal_of
+from quadsim.problem import BlockQuadratic
+from quadsim.schedules import Schedule
 from quadsim.trajectory import MOST_STEPS, Status, Trajectory, record_marks
+
+WIDEST = (
+    1e4  # the root of a block's range of first gradients up to which rounding leaves a mode's own part eight digits
+)
 
 
 def exact(
@@ -106,6 +113,8 @@ def exact(
         tol=tol,
         max_steps=end,
         engine="exact",
+        noise=_NO_NOISE,
+        schedule=_CONSTANT,
     )
 
 
@@ -138,24 +147,32 @@ def modes_of(problem: BlockQuadratic, optimizer: Optimizer, error: np.ndarray) -
 def _plain(problem: BlockQuadratic, error: np.ndarray, course: Modes) -> Course:
     """A method whose modes are those of the Hessian itself."""
     bases, coefficients = [], []
-    for block, part in zip(problem.blocks, problem.split(error), strict=True):
-        diagonal = diagonal_of(block)
-        if diagonal is not None and (np.diff(diagonal) >= 0).all():
+    for vectors, part in zip(problem.eigenvectors, problem.split(error), strict=True):
+        if vectors is None:
             bases.append(part)
             coefficients.append(part)
         else:
-            vectors = np.linalg.eigh(block)[1]
             coefficients.append(vectors.T @ part)
             bases.append(vectors * coefficients[-1])
     values, c = np.concatenate(problem.eigenvalues), np.abs(np.concatenate(coefficients))
-    return Course(course, problem.sizes, tuple(bases), _log_product(0.5 * values, c, c), _log_product(values, c), None)
+    lengths = _log_product(values, c)
+    return Course(
+        course,
+        problem.places,
+        tuple(bases),
+        _log_product(0.5 * values, c, c),
+        lengths,
+        log_floors=lengths,
+        directions=None,
+    )
 
 
 def _log_product(*factors: np.ndarray) -> np.ndarray:
     """The logarithm of a product: right to its last digits, and right also where the product leaves float64's range."""
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        product = np.prod(factors, axis=0)
-        return np.where((product > 1e-290) & (product < 1e290), np.log(product), np.log(factors).sum(axis=0))
+        product = reduce(np.multiply, factors)
+        tame = (product > 1e-290) & (product < 1e290)
+        return np.log(product) if tame.all() else np.where(tame, np.log(product), np.log(factors).sum(axis=0))
 
 
 def _gd(problem: BlockQuadratic, given: GD, used: GD) -> Modes:
@@ -193,23 +210,28 @@ def _frozen_adam(problem: BlockQuadratic, used: FrozenAdam, error: np.ndarray) -
     gradient = problem.curvature(error)
     used.first_state(gradient)  # refuses a zero among others
     size = np.abs(gradient) if gradient.any() else np.ones(problem.dim)  # at the minimizer no step is taken
-    bases, directions, weights, lengths, curvature = [], [], [], [], []
-    scaled = problem.scaled_eigen(size)
-    for (s, vectors), e, d in zip(scaled, problem.split(error), problem.split(size), strict=True):
-        root = np.sqrt(d)
+    bases, directions, parts = [], [], []
+    scaled, roots = problem.scaled_eigen(size), np.sqrt(size)
+    for (s, vectors), e, root in zip(scaled, problem.split(error), problem.split(roots), strict=True):
         c = vectors.T @ (root * e)  # D^½e = S⁻¹z in the basis of S
         bases.append(vectors * c / root[:, None])
-        shape = vectors * root[:, None]
-        long = np.linalg.norm(shape, axis=0)
+        shape, least = vectors * root[:, None], root.min()
+        long = np.sqrt((shape * shape).sum(axis=0))
         directions.append(np.sign(c) * shape / long)
-        weights.append(_log_product(0.5 * s, np.abs(c), np.abs(c)))
-        lengths.append(_log_product(long, s, np.abs(c)))
-        curvature.append(s)
-    course = _frozen_modes(used, np.concatenate(curvature))
+        # D^-½v is orthogonal to all other modes, up to rounding, which the range of the first gradient multiplies
+        dual = vectors * (least / root)[:, None]
+        near = root.max() * np.sqrt(s.size) < WIDEST * least
+        alone = least / np.sqrt((dual * dual).sum(axis=0)) if near else np.zeros(s.size)
+        parts.append((s, np.abs(c), long, alone))
+    s, c, long, alone = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Course(
-        course, problem.sizes, tuple(bases), np.concatenate(weights), np.concatenate(lengths), tuple(directions)
-    )
+        _frozen_modes(used, s), problem.places, tuple(bases),
+        log_weights=_log_product(0.5 * s, c, c), log_lengths=_log_product(long, s, c),
+        log_floors=_log_product(alone, s, c), directions=tuple(directions),
+    )  # fmt: skip
 
+
+_NO_NOISE, _CONSTANT = Noise(), Schedule()  # checked once
 
 # FrozenAdam's modes are not the Hessian's own, so it takes another way.
 _FORMS: dict[type[Optimizer], Callable[..., Modes]] = {

@@ -14,7 +14,7 @@ from quadsim import checks
 from quadsim.checks import InputError
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-FLAGS = ("--help", "--version", "--json")
+FLAGS = ("--help", "--version", "--json", "--dry-run")
 
 
 @dataclass
@@ -95,7 +95,7 @@ def several(key: str, text: str, separator: str = ",") -> list[str]:
 RANGE = re.compile(r"([^:]*):([^:]*):(log|lin)([0-9]+)")
 
 
-def alternatives(key: str, text: str) -> list[str]:
+def alternatives(key: str, text: str, most: int = 1000) -> list[str]:
     """`v`, `v,v,…`, or N numbers from a to b, both included: `a:b:logN`, `a:b:linN`. As texts, one for each value."""
     if ":" not in text:
         return several(key, text)
@@ -104,7 +104,7 @@ def alternatives(key: str, text: str) -> list[str]:
         raise InputError(f"{key} must be a list or a range such as 1e-4:1:log9 or 0.8:1:lin5, got {checks.shown(text)}")
     first, last = real(key, found[1].strip()), real(key, found[2].strip())
     count = checks.whole(
-        f"the number of values of {key}", int(found[4]) if len(found[4]) < 10 else 10**9, at_least=2, at_most=1000
+        f"the number of values of {key}", int(found[4]) if len(found[4]) < 10 else 10**9, at_least=2, at_most=most
     )
     if first == last:
         raise InputError(f"{key}={text} is one value: write {key}={found[1]}")

@@ -36,14 +36,19 @@ class Powers:
     def size(self, t: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             size = t * self.log_root[:, None]
-        size[:, t == 0] = 0.0  # also where the root is 0
+        if not t.all():
+            size[:, t == 0] = 0.0  # also where the root is 0
         return size
 
     def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.size(t), _alternate(self.negative[:, None], t)
 
-    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
-        return np.exp(self.size(np.array([float(t)]))[:, 0] - beside) * np.abs(np.expm1(width * self.log_root))
+    def floor(self, t: float) -> np.ndarray:
+        return t * self.log_root if t > 0 else np.zeros(self.log_root.size)
+
+    def drift(self, t: float, widths: np.ndarray, beside: np.ndarray, rate: float) -> np.ndarray:
+        share = np.exp(self.floor(t) - beside)
+        return share[:, None] * np.abs(np.expm1(widths * (self.log_root - rate)[:, None]))
 
     def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
         root = np.where(self.negative, -1, 1) * np.exp(self.log_root)
@@ -54,9 +59,9 @@ class Powers:
 class RealRoots:
     """Two real roots apart: p_t = Z^(t+1) B_t, alternating in sign if the larger root is negative.
 
-    ``log_larger`` is log Z, ``log_ratio`` log|smaller/larger|, ``gap`` y₂ − y₁. ``kind`` is +1 for two positive roots,
-    −1 for two negative ones, 0 for a negative one with a smaller positive beside it. B_t is monotone in t, over steps
-    of one parity where kind is 0.
+    ``log_larger`` is log Z, ``log_ratio`` log|smaller/larger|, ``gap`` y₂ − y₁. ``kind``, one for all of them, is +1
+    for two positive roots, −1 for two negative ones, 0 for a negative one with a smaller positive beside it. B_t is
+    monotone in t, over steps of one parity where kind is 0; where it is not, B_t rises.
     """
 
     log_larger: np.ndarray
@@ -64,41 +69,59 @@ class RealRoots:
     gap: np.ndarray
     y1: np.ndarray
     y2: np.ndarray
-    kind: np.ndarray
+    kind: int
 
     def bracket(self, t: np.ndarray) -> np.ndarray:
         """B_t."""
-        kind, y1, y2, gap = (part[:, None] for part in (self.kind, self.y1, self.y2, self.gap))
-        power = (t + 1) * self.log_ratio[:, None]
-        fallen, left = np.expm1(power), np.exp(power)  # (smaller/larger)^(t+1), less 1 and as it is
-        even = _alternate(np.ones_like(kind, dtype=bool), t)
-        both_negative = np.where(fallen < -0.5, (y1 - y2 * left) / gap, -y2 * fallen / gap - 1)
-        return np.select([kind > 0, kind < 0], [1 - y1 * fallen / gap, both_negative], (y1 + even * y2 * left) / gap)
+        y1, y2, gap = self.y1[:, None], self.y2[:, None], self.gap[:, None]
+        power = (t + 1) * self.log_ratio[:, None]  # of (smaller/larger)^(t+1)
+        if self.kind > 0:
+            return 1 - y1 * np.expm1(power) / gap
+        left = np.exp(power)
+        if self.kind == 0:
+            return (y1 + _alternate(True, t) * y2 * left) / gap
+        fallen = np.expm1(power)
+        return np.where(fallen < -0.5, (y1 - y2 * left) / gap, -y2 * fallen / gap - 1)
 
     def size(self, t: np.ndarray) -> np.ndarray:
-        return self.at(t)[0]
+        return self._size(t)[0]
 
-    def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _size(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             bracket = self.bracket(t)
             size = (t + 1) * self.log_larger[:, None] + np.log(np.abs(bracket))
         size[np.isneginf(self.log_larger)] = -np.inf  # both roots are zero
-        sign = np.sign(bracket) * _alternate(self.kind[:, None] <= 0, t)
-        size[:, t == 0], sign[:, t == 0] = 0.0, 1.0
+        if not t.all():
+            size[:, t == 0] = 0.0
+        return size, bracket
+
+    def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size, bracket = self._size(t)
+        sign = np.sign(bracket) * _alternate(self.kind <= 0, t)
+        sign[:, t == 0] = 1.0
         return size, sign
 
-    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
-        here, there = self.bracket(np.array([float(t), float(t + width)])).T
-        change = np.exp(width * self.log_larger)  # Z^width
+    def floor(self, t: float) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.kind == 0:
+                least = (self.y1 - self.y2 * np.exp((t + 1) * self.log_ratio)) / self.gap
+            else:
+                least = self.bracket(np.array([t]))[:, 0]
+            return (t + 1) * self.log_larger + np.log(np.maximum(least, 0.0))
+
+    def drift(self, t: float, widths: np.ndarray, beside: np.ndarray, rate: float) -> np.ndarray:
+        bracket = self.bracket(np.append(t, t + widths))
+        here, there = bracket[:, :1], bracket[:, 1:]
+        change = np.exp(widths * (self.log_larger - rate)[:, None])  # (Z/exp(rate))^width
         most = np.maximum(here, there) * np.maximum(change, 1) - here
         least = here - np.minimum(here, there) * np.minimum(change, 1)
         crossing = (np.abs(here) + np.abs(there)) * np.maximum(change, 1)
         moved = np.where(np.minimum(here, there) < 0, crossing, np.maximum(most, least))
-        return np.exp((t + 1) * self.log_larger - beside) * moved
+        return np.exp((t + 1) * self.log_larger - beside)[:, None] * moved
 
     def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
-        larger = np.where(self.kind > 0, 1, -1) * np.exp(self.log_larger)
-        smaller = np.where(self.kind < 0, -1, 1) * np.exp(self.log_larger + self.log_ratio)
+        larger = (1 if self.kind > 0 else -1) * np.exp(self.log_larger)
+        smaller = (-1 if self.kind < 0 else 1) * np.exp(self.log_larger + self.log_ratio)
         return larger + smaller, larger * smaller
 
 
@@ -114,23 +137,38 @@ class TurningRoots:
     slope: np.ndarray
     negative: np.ndarray
 
+    def bracket(self, t: np.ndarray) -> np.ndarray:
+        angle = self.angle[:, None]
+        turned = t * angle
+        with np.errstate(divide="ignore", invalid="ignore"):
+            swing = np.where(angle > 0, np.sin(turned) / angle, t)
+        return np.cos(turned) + self.slope[:, None] * swing
+
     def size(self, t: np.ndarray) -> np.ndarray:
-        return self.at(t)[0]
+        return self._size(t, self.bracket(t))
+
+    def _size(self, t: np.ndarray, bracket: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return t * self.log_modulus[:, None] + np.log(np.abs(bracket))
 
     def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        angle, slope = self.angle[:, None], self.slope[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            swing = np.where(angle > 0, np.sin(t * angle) / angle, t)
-            bracket = np.cos(t * angle) + slope * swing
-            size = t * self.log_modulus[:, None] + np.log(np.abs(bracket))
-        return size, np.sign(bracket) * _alternate(self.negative[:, None], t)
+        bracket = self.bracket(t)
+        return self._size(t, bracket), np.sign(bracket) * _alternate(self.negative[:, None], t)
 
-    def drift(self, t: int, width: int, beside: np.ndarray) -> np.ndarray:
-        speed = np.hypot(self.angle, self.slope)  # most that the bracket changes in a step
+    def floor(self, t: float) -> np.ndarray:
+        bracket = 1 + self.slope * t  # of a double root: it stays away from 0 if that is where it came from
+        steady = (self.angle == 0) & (bracket * self.slope >= 0)
         with np.errstate(divide="ignore"):
-            height = np.minimum(np.hypot(1, self.slope / self.angle), 1 + np.abs(self.slope) * (t + width))
-        shrunk = -np.expm1(width * self.log_modulus)
-        return np.exp(t * self.log_modulus - beside) * (np.minimum(2 * height, width * speed) + shrunk * height)
+            return np.where(steady, t * self.log_modulus + np.log(np.abs(bracket)), -np.inf)
+
+    def drift(self, t: float, widths: np.ndarray, beside: np.ndarray, rate: float) -> np.ndarray:
+        angle, slope = self.angle[:, None], self.slope[:, None]
+        speed = np.hypot(angle, slope)  # most that the bracket changes in a step
+        with np.errstate(divide="ignore"):
+            height = np.minimum(np.hypot(1, slope / angle), 1 + np.abs(slope) * (t + widths))
+        change = np.expm1(widths * (self.log_modulus - rate)[:, None])  # (m/exp(rate))^width, less 1
+        moved = np.minimum(2 * height, widths * speed) * np.maximum(1 + change, 1) + np.abs(change) * height
+        return np.exp(t * self.log_modulus - beside)[:, None] * moved
 
     def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
         modulus = np.exp(self.log_modulus)
@@ -161,16 +199,34 @@ class Modes:
     def at(self, steps: Any) -> tuple[np.ndarray, np.ndarray]:
         """log|p_t| and the sign of p_t, each (modes, steps)."""
         t = np.asarray(steps, dtype=float)
+        if len(self.kinds) == 1:
+            return self.kinds[0].at(t)
         size, sign = np.empty((self.count, t.size)), np.empty((self.count, t.size))
         for kind, place in zip(self.kinds, self.places, strict=True):
             size[place], sign[place] = kind.at(t)
         return size, sign
 
-    def drift(self, t: int, width: int, beside: Any = 0.0) -> np.ndarray:
-        """Upper bound on |p_s − p_t| over all s = t + 2, t + 4, … up to t + width, in each mode, over exp(beside)."""
-        bound, beside = np.empty(self.count), np.broadcast_to(beside, (self.count,))
+    def floors(self, t: int) -> np.ndarray:
+        """A lower bound on log|p_s| + (t − s)·log rate, over all s from t on, in each mode: −∞ where none is known.
+
+        A mode that does not swing falls no faster than its rate.
+        """
+        if len(self.kinds) == 1:
+            return self.kinds[0].floor(float(t))
+        floor = np.empty(self.count)
         for kind, place in zip(self.kinds, self.places, strict=True):
-            bound[place] = kind.drift(t, width, beside[place])
+            floor[place] = kind.floor(float(t))
+        return floor
+
+    def drift(self, t: int, widths: Any, beside: Any = 0.0, rate: float = 0.0) -> np.ndarray:
+        """Upper bound on |p_s·exp((t − s)·rate) − p_t| over all s = t + 2, t + 4, … up to t + width, over exp(beside).
+
+        In each mode, for each width: (modes, widths).
+        """
+        widths, beside = np.asarray(widths, dtype=float), np.broadcast_to(beside, (self.count,))
+        bound = np.empty((self.count, widths.size))
+        for kind, place in zip(self.kinds, self.places, strict=True):
+            bound[place] = kind.drift(float(t), widths, beside[place], rate)
         return bound
 
     def recurrence(self) -> tuple[np.ndarray, np.ndarray]:
@@ -193,12 +249,14 @@ class Modes:
 def descent(lr: Any, curvature: np.ndarray) -> Modes:
     """Gradient descent; the learning rate is one for all modes, or one for each."""
     rates = np.broadcast_to(np.asarray(lr, dtype=float), curvature.shape)
-    tame = np.log(np.abs(rates)) + np.log(curvature) < 300  # beyond, the 1 of 1 − lr·λ is far below the last digit
+    log_product = np.log(np.abs(rates)) + np.log(curvature)
+    tame = log_product < 300  # beyond, the 1 of 1 − lr·λ is far below the last digit
     log_root, negative = _log_one_minus(
         twofold.exact_product(np.where(tame, rates, 0.0), np.where(tame, curvature, 0.0))
     )
-    log_root = np.where(tame, log_root, np.log(np.abs(rates)) + np.log(curvature))
-    negative = np.where(tame, negative, rates > 0)
+    if not tame.all():
+        log_root = np.where(tame, log_root, log_product)
+        negative = np.where(tame, negative, rates > 0)
     return Modes((Powers(log_root, negative),), (np.arange(curvature.size),))
 
 
@@ -209,12 +267,12 @@ def heavy_ball(lr: float, momentum: float, curvature: np.ndarray) -> Modes:
     a = _product(lr, curvature)
     root = twofold.root(momentum)
     middle = add(ONE, (momentum, 0.0))  # 1 + β
-    below = subtract(a, subtract(middle, multiply((2.0, 0.0), root)))  # αλ − (1 − √β)²
-    above = subtract(add(middle, multiply((2.0, 0.0), root)), a)  # (1 + √β)² − αλ
+    below = subtract(a, subtract(middle, _twice(root)))  # αλ − (1 − √β)²
+    above = subtract(add(middle, _twice(root)), a)  # (1 + √β)² − αλ
     rest = subtract(ONE, (momentum, 0.0))  # 1 − β
     return _paired(
         a=a[0], total=add(rest, a)[0], lean=subtract(rest, a)[0], below=below[0], above=above[0],
-        stable=subtract(multiply((2.0, 0.0), middle), a)[0], trace=subtract(middle, a)[0],
+        stable=subtract(_twice(middle), a)[0], trace=subtract(middle, a)[0],
         log_modulus=0.5 * _log(momentum),
     )  # fmt: skip
 
@@ -261,7 +319,6 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
         rest, more = slack[0], add(ONE, b)
         apart = subtract(multiply(slack, slack), multiply(multiply(more, more), a))[0]  # (1 − β)² − (1 + β)²αλ
     total, lean = rest + (1 + b[0]) * a[0], rest * q[0]
-    stable = subtract(multiply((2.0, 0.0), add(ONE, b)), multiply(add(ONE, multiply((2.0, 0.0), b)), a))[0]
     log_q, _ = _log_one_minus(a)
     still = q[0] == 0  # both roots are 0
     turning = ~still & (q[0] > 0) & (apart <= 0)
@@ -274,22 +331,13 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
         kinds.append((TurningRoots(modulus, angle, slope, np.zeros(slope.size, bool)), turning))
     real = ~still & ~turning
     if real.any():
-        gap = np.sqrt((q[0] * apart)[real])
-        both = log_momentum + log_q[real]  # log of the product of the roots' sizes
-        kinds.append(
-            (
-                _real_roots(
-                    a[0][real],
-                    total[real],
-                    gap,
-                    stable[real],
-                    (1 + b[0]) * q[0][real],
-                    np.where(q[0][real] > 0, 1, 0),
-                    both,
-                ),
-                real,
-            )
-        )
+        stable = subtract(_twice(add(ONE, b)), multiply(add(ONE, _twice(b)), a))[0]
+        for kind, here in ((1, real & (q[0] > 0)), (0, real & (q[0] < 0))):
+            if here.any():
+                gap = np.sqrt((q[0] * apart)[here])
+                both = log_momentum + log_q[here]  # log of the product of the roots' sizes
+                trace = (1 + b[0]) * q[0][here]
+                kinds.append((_real_roots(a[0][here], total[here], gap, stable[here], trace, kind, both), here))
     return _sorted(kinds)
 
 
@@ -308,18 +356,11 @@ def _paired(
         modulus = np.full(angle.shape, log_modulus)
         slope = _slope(np.where(folded, -1, 1) * lean[turning], low * high, angle, modulus)
         kinds.append((TurningRoots(modulus, angle, slope, folded), turning))
-    real = ~turning
-    if real.any():
-        gap = np.sqrt(np.abs(below[real])) * np.sqrt(np.abs(above[real]))
-        kind = np.where(below[real] < 0, 1, -1)
-        kinds.append(
-            (
-                _real_roots(
-                    a[real], total[real], gap, stable[real], trace[real], kind, np.full(gap.shape, 2 * log_modulus)
-                ),
-                real,
-            )
-        )
+    for kind, here in ((1, ~turning & (below < 0)), (-1, ~turning & ~(below < 0))):
+        if here.any():
+            gap = np.sqrt(np.abs(below[here])) * np.sqrt(np.abs(above[here]))
+            both = np.full(gap.shape, 2 * log_modulus)
+            kinds.append((_real_roots(a[here], total[here], gap, stable[here], trace[here], kind, both), here))
     return _sorted(kinds)
 
 
@@ -335,7 +376,7 @@ def _real_roots(
     gap: np.ndarray,
     stable: np.ndarray,
     trace: np.ndarray,
-    kind: np.ndarray,
+    kind: int,
     log_both: np.ndarray,
 ) -> RealRoots:
     """Real roots from y₁y₂ = a, y₁ + y₂, y₂ − y₁, (2 − y₁)(2 − y₂), z₁ + z₂, and the log of |z₁z₂|."""
@@ -343,7 +384,7 @@ def _real_roots(
     y1 = a / y2
     larger = (np.abs(trace) + gap) / 2
     # near ±1 its distance from there is known better: y₁ of two positive roots, otherwise 2 − y₂
-    rest = np.where(kind > 0, y1, stable / (2 - y1))
+    rest = y1 if kind > 0 else stable / (2 - y1)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_larger = np.where(np.abs(rest) < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(larger))
         part = gap * np.exp(-log_larger)  # 1 − smaller/larger
@@ -364,6 +405,10 @@ def _product(lr: float, curvature: np.ndarray) -> Pair:
     return np.where(wild, MOST_PRODUCT, high), low
 
 
+def _twice(x: Pair) -> Pair:
+    return 2 * x[0], 2 * x[1]
+
+
 def _log_one_minus(a: Pair) -> tuple[np.ndarray, np.ndarray]:
     """log|1 − a| to the last digits, and whether 1 − a is negative."""
     high, low = a
@@ -372,7 +417,7 @@ def _log_one_minus(a: Pair) -> tuple[np.ndarray, np.ndarray]:
         near_one = np.log(np.abs((1 - high) - low))
         rest = (2 - high) - low
         near_two = np.log1p(-rest)
-        size = np.select([high < 0.5, high < 1.5], [near_zero, near_one], near_two)
+        size = np.where(high < 0.5, near_zero, np.where(high < 1.5, near_one, near_two))
     return size, (high > 1) | ((high == 1) & (low > 0))
 
 
@@ -381,6 +426,6 @@ def _log(x: float, rest: float | None = None) -> float:
     return float(np.log1p(-(1 - x if rest is None else rest)) if x > 0.5 else np.log(x))
 
 
-def _alternate(negative: np.ndarray, t: np.ndarray) -> np.ndarray:
+def _alternate(negative: Any, t: np.ndarray) -> np.ndarray:
     """(−1)^t where negative, else 1."""
     return np.where(negative & (np.mod(t, 2) == 1), -1.0, 1.0)

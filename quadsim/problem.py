@@ -5,20 +5,22 @@ A problem carries its answer: its minimizer, its eigenvalues, its condition numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from quadsim import checks, spectra
 from quadsim.checks import InputError, InputTypeError
-from quadsim.streams import stream
+from quadsim.streams import checked_seed, stream
 
 BASES = ("blocks", "whole")
 STARTS = ("gaussian", "ones")
 LARGEST_BLOCK = 2048  # a dense basis of more would take minutes to draw
+SMALL = 32  # blocks up to this size: once drawn, their bases are kept, and LAPACK takes all of one size in one call
+KEPT = 4096  # bases, and starts of SMALL² coordinates, that are kept: 32 MB of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,8 @@ class BlockQuadratic:
             if rotation == 0:  # a basis would take long to draw, and not be used
                 blocks.append(np.diag(part))
                 continue
-            q = partial_rotation(haar_basis(part.size, stream(seed, "basis", number)), rotation)  # (n, n)
+            draw = _kept_basis if part.size <= SMALL else _basis
+            q = draw(part.size, checked_seed(seed), number, rotation)  # (n, n)
             blocks.append((q * part) @ q.T)
         return cls._assembled(blocks, parts, minimizer, h, name)
 
@@ -164,7 +167,13 @@ class BlockQuadratic:
 
     def split(self, vector: np.ndarray) -> list[np.ndarray]:
         """A vector's (or a matrix's rows') part in each block."""
-        return np.split(vector, np.cumsum(self.sizes)[:-1])
+        return [vector[place] for place in self.places]
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Where each block's coordinates stand among all."""
+        ends = np.cumsum(self.sizes).tolist()
+        return tuple(slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True))
 
     def hessian(self) -> np.ndarray:
         """H as one dense (dim, dim) matrix."""
@@ -178,12 +187,17 @@ class BlockQuadratic:
 
     def scaled_eigenvalues(self, diagonal: np.ndarray) -> tuple[np.ndarray, ...]:
         """Each block's eigenvalues of D^-½ H D^-½ for a positive diagonal D, increasing."""
-        parts = zip(self.blocks, self.split(diagonal), strict=True)
-        return tuple(np.sort(scaled_eigen(block, part, vectors=False)[0]) for block, part in parts)
+        parts = zip(self.blocks, self._factors, self.split(diagonal), strict=True)
+        return tuple(np.sort(scaled_eigen(*part, vectors=False)[0]) for part in parts)
 
     def scaled_eigen(self, diagonal: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Each block's eigenvalues and eigenvectors of D^-½ H D^-½ for a positive diagonal D."""
-        return [scaled_eigen(block, part) for block, part in zip(self.blocks, self.split(diagonal), strict=True)]
+        return [scaled_eigen(*part) for part in zip(self.blocks, self._factors, self.split(diagonal), strict=True)]
+
+    @cached_property
+    def _factors(self) -> tuple[np.ndarray | None, ...]:
+        """Each block's R with RᵀR = B; None of one that is diagonal, or large, or positive definite only just."""
+        return _of_some(self.blocks, lambda b: len(b) <= LARGEST_JACOBI and diagonal_of(b) is None, _upper_factor)
 
     def units(self) -> np.ndarray:
         """The unit that each coordinate belongs to: coordinates coupled with each other, and with no others.
@@ -208,25 +222,30 @@ class BlockQuadratic:
     def factor(self, *, symmetric: bool) -> list[np.ndarray]:
         """Each block's A with AᵀA = H: the symmetric root UΛ^½Uᵀ, or Λ^½Uᵀ, eigenvalues increasing."""
         found = []
-        for basis, values in zip(self._bases, self.eigenvalues, strict=True):
+        for vectors, values in zip(self.eigenvectors, self.eigenvalues, strict=True):
+            basis = np.eye(values.size) if vectors is None else vectors
             rows = np.sqrt(values)[:, None] * basis.T
             root = basis @ rows
             found.append((root + root.T) / 2 if symmetric else rows)
         return found
 
     @cached_property
-    def _bases(self) -> list[np.ndarray]:
-        """Each block's eigenvectors, columns in the order of its eigenvalues."""
-        return [np.linalg.eigh(block)[1] for block in self.blocks]
+    def eigenvectors(self) -> tuple[np.ndarray | None, ...]:
+        """Each block's eigenvectors, columns in the order of its eigenvalues; None where they are the axes in order."""
+        return _of_some(self.blocks, lambda block: not _is_sorted(block), lambda b: np.linalg.eigh(b)[1])
 
     def start(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
         """The starting point of `seed`: "gaussian", "ones", or a number: the Gaussian one scaled to this norm."""
         if isinstance(kind, str):
             if checks.choice("start", kind, STARTS) == "ones":
                 return np.ones(self.dim)
-            return stream(seed, "start").standard_normal(self.dim)
-        point = stream(seed, "start").standard_normal(self.dim)
+            return self._gaussian(seed)
+        point = self._gaussian(seed)
         return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
+
+    def _gaussian(self, seed: int) -> np.ndarray:
+        draw = _kept_start if self.dim <= SMALL**2 else _start
+        return draw(self.dim, checked_seed(seed)).copy()
 
 
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -268,32 +287,87 @@ def diagonal_of(block: np.ndarray) -> np.ndarray | None:
     return diagonal if np.count_nonzero(block) == np.count_nonzero(diagonal) else None
 
 
+def _is_sorted(block: np.ndarray) -> bool:
+    """Whether the block is diagonal, and its diagonal increases."""
+    diagonal = diagonal_of(block)
+    return diagonal is not None and bool((diagonal[1:] >= diagonal[:-1]).all())
+
+
+def _of_some(
+    blocks: Sequence[np.ndarray], wanted: Callable[[np.ndarray], bool], function: Callable[[np.ndarray], Any]
+) -> tuple[Any, ...]:
+    """The function of each block that is wanted, read-only, and None of the others.
+
+    Small blocks of one size go to it as one stack: most of its time is the call.
+    """
+    asked = [wanted(block) for block in blocks]
+    if all(asked) and len(blocks[0]) <= SMALL and len({len(block) for block in blocks}) == 1:
+        try:
+            return tuple(_read_only(function(np.stack(blocks))))
+        except np.linalg.LinAlgError:  # of one of them: which one, is found below
+            pass
+    return tuple(_read_only(function(block)) if here else None for block, here in zip(blocks, asked, strict=True))
+
+
 LARGEST_JACOBI = 512  # beyond, Jacobi's method takes seconds
 
 
-def scaled_eigen(block: np.ndarray, scale: np.ndarray, vectors: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def scaled_eigen(
+    block: np.ndarray, factor: np.ndarray | None, scale: np.ndarray, vectors: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues and eigenvectors of D^-½ B D^-½, right to the last digits however much the entries of D differ.
 
-    With B = RᵀR they are the squared singular values and right singular vectors of RD^-½, which Jacobi's method finds
-    to high relative accuracy whatever the columns' scales (Demmel and Veselić); the usual method loses the smallest to
-    rounding of the largest.
+    With B = RᵀR (``factor`` is R) they are the squared singular values and right singular vectors of RD^-½, which
+    Jacobi's method finds to high relative accuracy whatever the columns' scales (Demmel and Veselić); the usual method
+    loses the smallest to rounding of the largest.
     """
+    root = np.sqrt(scale)
+    if factor is not None:
+        from scipy.linalg import lapack
+
+        # joba 0: columns of any scale; jobu 3: no left vectors; jobv 0: right ones, 3: none
+        values, _, right, factors, _, info = lapack.dgejsv(factor / root, joba=0, jobu=3, jobv=0 if vectors else 3)
+        if info == 0:
+            return (values * (factors[0] / factors[1])) ** 2, right
     diagonal = diagonal_of(block)
     if diagonal is not None:
         return diagonal / scale, np.eye(scale.size)
-    root = np.sqrt(scale)
-    if scale.size <= LARGEST_JACOBI:
-        from scipy.linalg import lapack
-
-        try:
-            columns = np.linalg.cholesky(block).T / root
-        except np.linalg.LinAlgError:  # positive definite only just
-            return np.linalg.eigh(block / np.outer(root, root))
-        # joba 0: columns of any scale; jobu 3: no left vectors; jobv 0: right ones, 3: none
-        values, _, right, factors, _, info = lapack.dgejsv(columns, joba=0, jobu=3, jobv=0 if vectors else 3)
-        if info == 0:
-            return (values * (factors[0] / factors[1])) ** 2, right
     return np.linalg.eigh(block / np.outer(root, root))
+
+
+def _upper_factor(block: np.ndarray) -> np.ndarray | None:
+    """R with RᵀR = B, of a block or of a stack of them; None where rounding does not let a block have one."""
+    try:
+        return np.linalg.cholesky(block).swapaxes(-1, -2)
+    except np.linalg.LinAlgError:
+        if block.ndim > 2:
+            raise
+        return None
+
+
+def _start(dim: int, seed: int) -> np.ndarray:
+    return stream(seed, "start").standard_normal(dim)
+
+
+def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
+    """The basis of block `number`, (n, n)."""
+    return partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation)
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_start(dim: int, seed: int) -> np.ndarray:
+    return _read_only(_start(dim, seed))
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
+    return _read_only(_basis(n, seed, number, rotation))
+
+
+def _read_only(array: Any) -> Any:
+    if array is not None:
+        array.flags.writeable = False
+    return array
 
 
 def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:

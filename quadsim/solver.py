@@ -59,8 +59,8 @@ def solve(
         The last step to take.
     tol : float
         Stop at the first step with ‖g‖/‖g₀‖ ≤ tol; 0 runs on.
-    record : "log" or int
-        Which steps to keep: log-spaced (every one at first), or every k-th.
+    record : "log", "coarse" or int
+        Which steps to keep: log-spaced (every one at first), some sixty of these, or every k-th.
     noise : Noise, optional
         Minibatches, noise of the gradient, noisy labels. Loss, gradient norm and tol are those of the full gradient.
     schedule : Schedule or its name

@@ -21,7 +21,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "problem": run.problem,
             "optimizer": run.optimizer.name,
             "seed": run.seed,
-            **{key: _cell(value) for key, value in run.optimizer.settings().items()},
+            **{key: cell(value) for key, value in run.optimizer.settings().items()},
             "tol": run.tol,
             "max_steps": run.max_steps,
             "steps_to_tol": run.steps_to_tol,
@@ -124,6 +124,6 @@ def _conditions(run: Trajectory) -> dict[str, Any]:
     return noise | ({"schedule": str(run.schedule)} if run.schedule.changes else {})
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
     """A setting as one cell: one learning rate for each block is written as on the command line."""
     return "/".join(repr(item) for item in value) if isinstance(value, tuple) else value

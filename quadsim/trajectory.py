@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from quadsim.schedules import Schedule
 
 MOST_STEPS = 10**12
 MOST_RECORDED = 4096
-LOG_POINTS = 2000
+LOG_POINTS = {"log": 2000, "coarse": 64}
 EXPLODED = 1e100  # a loss this many times the first one (or the largest eigenvalue) will not come back
 
 
@@ -86,17 +87,27 @@ class Trajectory:
 
 def record_marks(record: str | int, max_steps: int) -> np.ndarray:
     """The steps to record, 0 first: at most a few thousand however long the run."""
-    if isinstance(record, str) and record == "log":
-        marks = np.geomspace(1, max(max_steps, 1), LOG_POINTS).round().astype(np.int64)
-        marks = np.unique(np.concatenate([[0], marks[marks <= max_steps]]))
-    elif isinstance(record, str):
-        raise InputError(f"record must be 'log' or a whole number of at least 1, got {checks.shown(record)}")
-    else:
-        every = checks.whole("record", record, at_least=1)
-        if max_steps // every >= MOST_RECORDED:
-            raise InputError(
-                f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
-                f"use record={max_steps // MOST_RECORDED + 1} or more, or record='log'"
-            )
-        marks = np.arange(0, max_steps + 1, every, dtype=np.int64)
+    if isinstance(record, str):
+        if record not in LOG_POINTS:
+            words = ", ".join(repr(word) for word in LOG_POINTS)
+            raise InputError(f"record must be {words} or a whole number of at least 1, got {checks.shown(record)}")
+        return _log_marks(record, max_steps)
+    every = checks.whole("record", record, at_least=1)
+    if max_steps // every >= MOST_RECORDED:
+        raise InputError(
+            f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
+            f"use record={max_steps // MOST_RECORDED + 1} or more, or record='log'"
+        )
+    return np.arange(0, max_steps + 1, every, dtype=np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _log_marks(record: str, max_steps: int) -> np.ndarray:
+    """0, and steps evenly spaced on a log scale; read-only, as it is shared."""
+    points = LOG_POINTS[record]
+    spaced = 10.0 ** (np.arange(points) * (np.log10(max(max_steps, 1)) / (points - 1)))
+    spaced[-1] = max_steps
+    marks = np.append(0, np.minimum(spaced.round(), max_steps).astype(np.int64))
+    marks = marks[np.append(True, marks[1:] > marks[:-1])]
+    marks.flags.writeable = False
     return marks

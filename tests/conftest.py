@@ -9,6 +9,17 @@ settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob
 settings.load_profile("quadsim")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also the tests that take minutes: kills by the dozen")
+
+
+@pytest.fixture
+def full(request):
+    """Only where all is asked for."""
+    if not request.config.getoption("--full"):
+        pytest.skip("takes minutes: ask for it with --full")
+
+
 @pytest.fixture
 def check_refused():
     """Check that a call is refused as bad input, in one line that holds the sentence."""

@@ -102,6 +102,60 @@ def test_the_first_step_below_tol_is_brute_force_s(spectra, seed, rotation, lr, 
     assert found.steps_to_tol == brute_force(problem, optimizer, w0, tol, end)
 
 
+@pytest.mark.parametrize("optimizer", [*LINEAR, qs.HeavyBall(lr=5e-3, momentum=0.5), qs.GD(lr=1e-2)], ids=repr)
+def test_windows_that_double_are_the_recurrence_s(optimizer):
+    """The search takes them for right to a millionth of the largest norm; they are to far less."""
+    problem = PROBLEMS[4]
+    _, course = closed.take_apart(problem, optimizer, problem.start(0))
+    total, product = course.modes.recurrence()
+    kept = (np.abs(course._solutions) < 1e200).all(axis=(0, 1))  # an unstable mode leaves float64's range
+    assert kept[:20].all()
+    for path, first in zip(course._solutions, ([1.0, 0.0], [0.0, 1.0]), strict=True):
+        slow = [np.full(9, first[0]), np.full(9, first[1])]
+        with np.errstate(over="ignore", invalid="ignore"):
+            while len(slow) < path.shape[1]:
+                slow.append(total * slow[-1] - product * slow[-2])
+            expected = np.transpose(slow)
+            largest = np.maximum.accumulate(np.abs(expected), axis=1).clip(1)
+            error = (np.abs(path - expected) / largest)[:, kept]
+        assert error.max() < 1e-9
+
+
+def test_a_coarse_record_finds_the_same_step():
+    for optimizer in LINEAR:
+        fine, coarse = (qs.exact(PROBLEMS[4], optimizer, record=record) for record in ("log", "coarse"))
+        assert coarse.steps.size <= 66
+        assert (coarse.steps_to_tol, coarse.status, coarse.last_step) == (
+            fine.steps_to_tol,
+            fine.status,
+            fine.last_step,
+        )
+        assert_array_equal(coarse.log_loss[[0, -1]], fine.log_loss[[0, -1]])
+        assert_array_equal(coarse.w, fine.w)
+
+
+def test_frozen_adam_s_first_step_is_found_whatever_modes_cancel():
+    """Long courses of few modes, whose gradients are far from orthogonal: every step is looked at."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        spectra = [10 ** rng.uniform(0, 4, 3) for _ in range(2)]
+        problem = qs.BlockQuadratic.from_spectra(spectra, seed=int(rng.integers(100)))
+        w0, tol, end = problem.start(int(rng.integers(100))), 10 ** rng.uniform(-8, -1), 200_000
+        optimizer = qs.FrozenAdam(beta1=float(rng.choice([0, 0.5, 0.9])))
+        found = qs.exact(problem, optimizer, w0=w0, tol=tol, max_steps=end)
+        assert found.steps_to_tol == brute_force(problem, optimizer, w0, tol, end)
+
+
+def test_frozen_adam_s_first_step_is_found_whatever_modes_cancel_on_diagonals_too():
+    """The first gradient spans more orders of magnitude there than a mode's own part of it is told from."""
+    problem = diagonal(1e-9, 1.0, 1e9)
+    w0 = np.array([1.0, -2.0, 3.0])
+    optimizer = qs.FrozenAdam(lr=1e-2)
+    assert qs.exact(problem, optimizer, w0=w0, tol=1e-7, max_steps=10**5).steps_to_tol == (
+        brute_force(problem, optimizer, w0, 1e-7, 10**5)
+    )
+
+
 def test_frozen_adam_s_gradient_norm_rises_on_the_way():
     """What a bisection would trip over, and the search must not."""
     risen = 0
@@ -186,6 +240,7 @@ def test_a_stable_lr_right_at_the_edge_has_not():
 def test_an_unstable_mode_that_is_not_excited_does_not_count():
     problem = qs.BlockQuadratic.from_spectra([[1.0, 4.0]], rotation=0)
     assert qs.exact(problem, qs.GD(lr=1.0), w0=[1.0, 0.0]).steps_to_tol == 1
+    assert_array_equal(qs.exact(problem, qs.GD(lr=0.9), w0=[1.0, 0.0], steps=[10**4], tol=0).w, [0, 0])
 
 
 def test_growth_after_the_tolerance_was_met_is_convergence():
@@ -372,7 +427,7 @@ def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
         (lambda p: qs.exact(p, qs.GD(), steps="12"), "steps must be whole numbers from 0 to 1000000000000, got '12'"),
         (lambda p: qs.exact(p, qs.GD(), steps=np.ones((2, 2), dtype=int)), "steps must be whole numbers"),
         (lambda p: qs.exact(p, qs.GD(), steps=[[1, 2], [3, 4]]), "steps must be whole numbers"),
-        (lambda p: qs.exact(p, qs.GD(), steps=[1], record="lin"), "record must be 'log' or a whole number"),
+        (lambda p: qs.exact(p, qs.GD(), steps=[1], record="lin"), "record must be 'log', 'coarse' or a whole number"),
         (lambda p: theory.bound(p, qs.GD(), [-1]), "steps must be whole numbers from 0 to 1000000000000, got -1"),
         (lambda p: theory.bound(p, qs.GD(), "a"), "steps must be whole numbers from 0 to 1000000000000, got 'a'"),
         (lambda p: theory.rate(None, qs.GD()), "problem must be a BlockQuadratic, got None"),

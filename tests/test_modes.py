@@ -147,9 +147,52 @@ def test_drift_bounds_how_far_a_mode_moves():
         t, width = int(rng.integers(0, 60)), 2 * int(rng.integers(1, 40))
         size, sign = course.at(range(t, t + width + 1, 2))
         path = sign[0] * np.exp(size[0])
-        bound = course.drift(t, width)[0]
+        bound = course.drift(t, [width])[0, 0]
         assert np.abs(path - path[0]).max() <= bound * (1 + 1e-9) + 1e-14
-    assert course.drift(0, 2)[0] > 0
+    assert course.drift(0, [2])[0, 0] > 0
+
+
+def settings_of_every_kind(seed, count):
+    """Modes of both methods: roots of every kind, stable and not."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        momentum, lam = rng.choice([0, rng.uniform(0, 1), 1 - 10 ** rng.uniform(-5, 0)]), np.array([1.0])
+        lr = rng.uniform(0, 2.02) * (1 + momentum) * rng.choice([1, 1e-3])
+        if rng.random() < 0.2:  # double roots
+            lam = np.array([1.0, 30.0])
+            yield (
+                rng,
+                modes.tuned_heavy_ball(1.0, 30.0, lam)
+                if rng.random() < 0.5
+                else modes.nesterov(1 / 30, None, lam, 1.0),
+            )
+        elif rng.random() < 0.5:
+            yield rng, modes.nesterov(lr, momentum, lam, 1.0)
+        else:
+            yield rng, modes.heavy_ball(lr, momentum, lam)
+
+
+def test_drift_beside_a_rate_bounds_how_far_a_mode_moves_beside_it():
+    for rng, course in settings_of_every_kind(4, 300):
+        t, width, rate = int(rng.integers(0, 60)), 2 * int(rng.integers(1, 40)), -rng.uniform(0, 0.1)
+        size, sign = course.at(range(t, t + width + 1, 2))
+        path = sign * np.exp(size - rate * np.arange(0, width + 1, 2))
+        bounds = course.drift(t, [2, width], rate=rate)
+        for bound, reach in zip(bounds.T, (2, width + 1), strict=True):
+            moved = np.abs(path - path[:, :1])[:, :reach].max(axis=1)
+            assert (moved <= bound * (1 + 1e-9) + 1e-13 * np.abs(path).max()).all()
+
+
+def test_a_steady_mode_falls_no_faster_than_its_rate():
+    known = 0
+    for rng, course in settings_of_every_kind(5, 400):
+        t = int(rng.choice([0, rng.integers(0, 60)]))
+        later = np.arange(t, t + 200)
+        above = course.at(later)[0] - course.log_rates()[:, None] * (later - t)
+        floor = course.floors(t)
+        assert (above >= floor[:, None] - 1e-9 * (1 + np.abs(above))).all()
+        known += np.isfinite(floor).sum()
+    assert known > 200
 
 
 def test_twofold_arithmetic_holds_what_float64_loses():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
-from quadsim.problem import haar_basis, partial_rotation
+from quadsim.problem import SMALL, _kept_basis, haar_basis, partial_rotation
 from quadsim.streams import stream
 
 SPECTRA = [[5.0], [1.0, 20.0], [3.0, 4.0, 7.0, 50.0, 100.0]]
@@ -76,6 +76,60 @@ def test_the_seed_fixes_the_bases():
     one, same, other = (qs.case(4, seed=seed).hessian() for seed in (1, 1, 2))
     assert_array_equal(one, same)
     assert np.abs(one - other).max() > 1
+
+
+@pytest.mark.parametrize("n", [3, 40], ids=["kept", "not kept"])
+@pytest.mark.parametrize("rotation", [0.5, 1])
+def test_bases_are_drawn_afresh_or_as_good(n, rotation):
+    """A basis that is kept is the one that would be drawn, and nobody can change it."""
+    values = np.linspace(1, 2, n)
+    for _ in range(2):
+        q = partial_rotation(haar_basis(n, stream(5, "basis", 0)), rotation)
+        block = (q * values) @ q.T
+        problem = qs.BlockQuadratic.from_spectra([values], seed=5, rotation=rotation)
+        assert_array_equal(problem.blocks[0], (block + block.T) / 2)
+        if n <= SMALL:
+            with pytest.raises(ValueError, match="read-only"):
+                _kept_basis(n, 5, 0, rotation)[0] = 1
+
+
+def test_a_start_is_the_caller_s_own(problem):
+    start = problem.start(4)
+    start[:] = 0
+    assert_array_equal(problem.start(4), stream(4, "start").standard_normal(8))
+
+
+@pytest.mark.parametrize("seed", [True, 1.0, "1", [1]], ids=repr)
+def test_a_seed_is_checked_also_where_its_draw_is_kept(problem, seed, check_refused):
+    qs.BlockQuadratic.from_spectra(SPECTRA, seed=1)
+    problem.start(1)
+    check_refused(lambda: qs.BlockQuadratic.from_spectra(SPECTRA, seed=seed), "seed must be a whole number")
+    check_refused(lambda: problem.start(seed), "seed must be a whole number")
+
+
+@pytest.mark.parametrize("spectra", [[[1, 2, 3], [4, 5, 60]], SPECTRA], ids=["one size", "sizes"])
+@pytest.mark.parametrize("rotation", [0, 1])
+def test_eigenvectors_are_each_block_s_own(spectra, rotation):
+    """Whether or not all blocks went to LAPACK together, to the last bit; the axes have no matrix."""
+    problem = qs.BlockQuadratic.from_spectra(spectra, seed=1, rotation=rotation)
+    size = np.linspace(1, 2, problem.dim)
+    for block, found in zip(problem.blocks, problem.eigenvectors, strict=True):
+        expected = np.linalg.eigh(block)[1]
+        assert_array_equal(np.eye(len(block)) if found is None else found, expected)
+    for block, part, (values, vectors) in zip(
+        problem.blocks, problem.split(size), problem.scaled_eigen(size), strict=True
+    ):
+        scaled = block / np.sqrt(np.outer(part, part))
+        assert_allclose(scaled @ vectors, vectors * values, atol=1e-13 * values.max())
+
+
+def test_a_block_that_has_no_cholesky_factor_leaves_those_of_the_others():
+    """Positive definite only just: this one falls back to the usual method, alone."""
+    good, bad = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 2.0], [2.0, 1.0]])
+    problem = qs.BlockQuadratic((good, bad), (np.array([1.0, 3.0]), np.array([1.0, 3.0])), np.zeros(4))
+    (values, _), (others, _) = problem.scaled_eigen(np.ones(4))
+    assert_allclose(np.sort(values), [1, 3], rtol=1e-14)
+    assert_allclose(others, [-1, 3], rtol=1e-14)
 
 
 def test_blocks_draw_their_bases_from_streams_of_their_own():

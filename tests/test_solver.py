@@ -132,9 +132,9 @@ def test_tiny_tolerances_are_measured_without_squares():
     assert run.steps_to_tol == int(np.ceil(200 * np.log2(10)))
 
 
-@given(st.integers(0, 10**12), st.one_of(st.just("log"), st.integers(1, 10**12)))
+@given(st.integers(0, 10**12), st.one_of(st.sampled_from(["log", "coarse"]), st.integers(1, 10**12)))
 def test_recording_is_bounded(max_steps, record):
-    if record != "log" and max_steps // record >= MOST_RECORDED:
+    if isinstance(record, int) and max_steps // record >= MOST_RECORDED:
         with pytest.raises(ValueError, match="or record='log'"):
             record_marks(record, max_steps)
         return
@@ -143,6 +143,24 @@ def test_recording_is_bounded(max_steps, record):
     assert marks[0] == 0
     assert (np.diff(marks) > 0).all()
     assert marks[-1] <= max_steps
+
+
+@pytest.mark.parametrize(("record", "points"), [("log", 2000), ("coarse", 64)])
+def test_marks_are_geomspace_s(record, points):
+    for max_steps in (0, 1, 2, 63, 1000, 123_456, 10**9, 10**12):
+        spaced = np.geomspace(1, max(max_steps, 1), points).round().astype(np.int64)
+        marks = record_marks(record, max_steps)
+        assert_array_equal(marks, np.unique([0, *spaced[spaced <= max_steps]]))
+        with pytest.raises(ValueError, match="read-only"):
+            marks[0] = 1  # they are shared
+
+
+def test_a_coarse_record_changes_what_is_kept_and_nothing_else():
+    fine, coarse = (qs.solve(PROBLEM, qs.GD(), record=record, max_steps=10**5) for record in ("log", "coarse"))
+    assert coarse.steps.size <= 66
+    assert coarse.steps[0] == 0
+    assert (coarse.steps_to_tol, coarse.last_step) == (fine.steps_to_tol, fine.last_step)
+    assert (coarse.loss[-1], coarse.grad_norm[-1]) == (fine.loss[-1], fine.grad_norm[-1])
 
 
 def test_a_long_run_keeps_a_few_thousand_points():
@@ -251,7 +269,7 @@ def test_ctrl_c_reaches_every_thread():
         (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=-1), "max_steps must be a whole number from 0 to"),
         (lambda: qs.solve(PROBLEM, qs.GD(), max_steps=1.5), "max_steps must be a whole number"),
         (lambda: qs.solve(PROBLEM, qs.GD(), record=10), "use record=25 or more"),
-        (lambda: qs.solve(PROBLEM, qs.GD(), record="all"), "record must be 'log' or a whole number"),
+        (lambda: qs.solve(PROBLEM, qs.GD(), record="all"), "record must be 'log', 'coarse' or a whole number"),
         (lambda: qs.solve(PROBLEM, "gd"), "optimizer must be one such as GD() or Adam(), got 'gd'"),
         (lambda: qs.solve(3, qs.GD()), "problem must be a BlockQuadratic, got 3"),
         (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.style import COLOURS, OTHERS, STYLE, power_ticks
+from quadsim.plots.style import STYLE, colours_of, power_of_ten, power_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def comparison(
     import matplotlib
     from matplotlib.figure import Figure
 
-    colours = _colours(list(dict.fromkeys(summary["optimizer"])))
+    colours = colours_of(list(dict.fromkeys(summary["optimizer"])))
     labels = dict(zip(summary["optimizer"], summary["label"], strict=True))
     with matplotlib.rc_context({**STYLE, "font.size": 8}):
         most = max(int(summary.groupby("problem").size().max()), 3)
@@ -68,7 +68,7 @@ def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], 
     import matplotlib
     from matplotlib.figure import Figure
 
-    colours = _colours(list(dict.fromkeys(tried["optimizer"])))
+    colours = colours_of(list(dict.fromkeys(tried["optimizer"])))
     labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
     with matplotlib.rc_context({**STYLE, "font.size": 8}):
         columns = min(2, len(titles))
@@ -83,17 +83,6 @@ def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], 
         _legend(figure, labels, colours)
         _caption(figure, caption)
     return figure
-
-
-def _colours(names: list[str]) -> dict[str, str]:
-    """The colour of each optimizer: its own everywhere, and one of the others for those that have none."""
-    others = iter([*OTHERS, *COLOURS.values()] * len(names))
-    taken = {COLOURS[name] for name in names if name in COLOURS}
-    chosen = {}
-    for name in names:
-        chosen[name] = COLOURS.get(name) or next((c for c in others if c not in taken), OTHERS[0])
-        taken.add(chosen[name])
-    return chosen
 
 
 def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float | None) -> float:
@@ -239,11 +228,10 @@ def _differences(
 
 def _ratio_ticks(axes: Axes, low: float, high: float) -> None:
     """Ticks of an axis in decades, as the ratios that they stand for."""
-    superscript = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     if high - low >= 1.5:
         step = int(np.ceil((high - low) / 4))
         ticks = [float(k) for k in range(-600, 601) if k % step == 0 and low <= k <= high]
-        names = ["1" if k == 0 else "10" + str(int(k)).translate(superscript) for k in ticks]
+        names = ["1" if k == 0 else power_of_ten(int(k)) for k in ticks]
     else:
         for ratios in ([0.1, 0.3, 1, 3, 10], [0.25, 0.5, 1, 2, 4], [0.5, 0.7, 1, 1.4, 2], [0.8, 0.9, 1, 1.1, 1.25],
                        [0.9, 0.95, 1, 1.05, 1.1]):  # fmt: skip

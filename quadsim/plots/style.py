@@ -1,7 +1,8 @@
-"""What all figures share: one style, one colour for an optimizer everywhere, ticks and labels."""
+"""What all figures share: one style, one colour for an optimizer everywhere, ticks and labels, the width of texts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,17 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """The colour of each optimizer: its own everywhere, and one of the others for those that have none."""
+    others = iter([*OTHERS, *COLOURS.values()] * len(names))
+    taken = {COLOURS[name] for name in names if name in COLOURS}
+    chosen = {}
+    for name in names:
+        chosen[name] = COLOURS.get(name) or next((c for c in others if c not in taken), OTHERS[0])
+        taken.add(chosen[name])
+    return chosen
+
+
 def label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Write each curve's label below its end (step, height, label, colour); labels that would touch move down."""
     from matplotlib.patheffects import withStroke
@@ -69,10 +81,45 @@ def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     """Ticks at powers of ten, eight at most, in plain text: quicker to set than formulas, and text in the SVG."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    superscript = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     for axis in [axes.xaxis] * x + [axes.yaxis] * y:
         axis.set_major_locator(LogLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(
-            lambda value, _: "10" + str(round(np.log10(value))).translate(superscript) if value > 0 else ""
-        )
+        axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")
+
+
+def power_of_ten(exponent: int) -> str:
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def width_of(texts: Sequence[str], size: float = 7.5, *, bold: bool = False) -> float:
+    """The inches that the widest of some texts needs."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(weight="bold" if bold else "normal", size=size)
+    lines = [line for text in texts for line in text.splitlines()]
+    widths = (text_to_path.get_text_width_height_descent(line, font, False)[0] for line in lines)
+    return 1.06 * max(widths, default=0.0) / 72  # letters set on whole pixels are up to 6% wider than they are drawn
+
+
+def wrapped(text: str, inches: float, size: float) -> list[str]:
+    """A text in lines as full as some width allows; "case 3" and "β2 = 1" stay in one."""
+    kept = text.replace(" = ", "\u00a0=\u00a0").replace(" (β", "\u00a0(β").replace("case ", "case\u00a0")
+    lines: list[str] = []
+    for word in kept.split(" "):
+        if lines and width_of([f"{lines[-1]} {word}"], size) <= inches:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def evenly_wrapped(text: str, inches: float, size: float) -> list[str]:
+    """No more lines than `wrapped` makes, of as even a width as that allows."""
+    best = wrapped(text, inches, size)
+    for share in np.arange(0.95, 0.45, -0.05) if len(best) > 1 else ():
+        lines = wrapped(text, share * inches, size)
+        if len(lines) > len(best) or width_of(lines, size) > share * inches:
+            break
+        best = lines
+    return best

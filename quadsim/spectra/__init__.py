@@ -4,7 +4,17 @@ Eigenvalues only: no matrices, no bases. A spectrum is an increasing array of po
 a problem are a tuple of them, one for each block.
 """
 
-from quadsim.spectra.distance import SIGMA, Distances, density, grid, js_distance, js_matrix, probe_distance, unit_of
+from quadsim.spectra.distance import (
+    SIGMA,
+    Distances,
+    density,
+    eigenvalue_distance,
+    grid,
+    js_distance,
+    js_matrix,
+    probe_distance,
+    unit_of,
+)
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.library import RULES, SIGNS, library, load, sample, sample_blocks
 from quadsim.spectra.made import LARGEST, LAWS, MAPS, MOST, SMALLEST, Spectra, by_block, deal, law, rescale, unshifted
@@ -15,7 +25,8 @@ __all__ = [  # noqa: RUF022
     # measured
     "Measured", "MeasuredBlock", "RULES", "SIGNS", "library", "load", "sample", "sample_blocks",
     # how much they differ
-    "Distances", "SIGMA", "density", "grid", "js_distance", "js_matrix", "probe_distance", "unit_of",
+    "Distances", "SIGMA", "density", "eigenvalue_distance", "grid", "js_distance", "js_matrix", "probe_distance",
+    "unit_of",
     # limits
     "LARGEST", "MOST", "SMALLEST",
 ]  # fmt: skip

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
-from quadsim.verbs.run import (
-    CONDITION_KEYS,
-    case_number,
-    command,
-    read_conditions,
-    read_optimizers,
-    read_steps,
-    stem,
-)
+from quadsim.request import CONDITION_KEYS, case_number, read_conditions, read_optimizers, read_steps
+from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console, counter
 
 if TYPE_CHECKING:

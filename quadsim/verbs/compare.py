@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
-from quadsim.verbs import verdicts
-from quadsim.verbs.run import (
+from quadsim.request import (
     CONDITION_KEYS,
     RUN_KEYS,
     case_number,
-    command,
     read_conditions,
     read_optimizers,
     read_problem,
     read_steps,
-    stem,
 )
+from quadsim.verbs import verdicts
+from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console, counter
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,15 +21,29 @@ def console() -> Any:
 
 
 @contextmanager
-def counter(what: str, total: int, label: str = "", *, tenths: bool = False) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal, to be told how far the work is (and its label); in a pipe nothing, or a line a tenth."""
+def counter(
+    what: str, total: int, label: str = "", *, tenths: bool = False, start: int = 0
+) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal, to be told how far the work is (and its label); in a pipe nothing, or a line a tenth.
+
+    ``start`` is what was done before: rate and time left are of what is done now.
+    """
+    began = time.monotonic()
+
+    def pace(done: float) -> tuple[float, float]:
+        """Units a second, and the seconds left."""
+        rate = (done - start) / max(time.monotonic() - began, 1e-9)
+        return rate, (total - done) / rate if rate > 0 else 0.0
+
     if not sys.stderr.isatty():
-        said = [0]
+        said = [int(10 * start / total) if total else 0]
 
         def say(done: float, label: str = "") -> None:
             if tenths and int(10 * done / total) > said[0]:
                 said[0] = int(10 * done / total)
-                print(f"{10 * said[0]} % of {total:,} {what}", file=sys.stderr, flush=True)
+                rate, left = pace(done)
+                words = f"{10 * said[0]} % of {total:,} {what}, {per_second(rate)}"
+                print(words + (f", {duration(left)} left" if done < total else ""), file=sys.stderr, flush=True)
 
         yield say
         return
@@ -40,12 +55,31 @@ def counter(what: str, total: int, label: str = "", *, tenths: bool = False) -> 
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(what),
-        TimeRemainingColumn(),
-    )
+        *((TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[left]}")) if tenths else
+          (TimeRemainingColumn(),)),
+    )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+        task = bar.add_task(label, total=total, completed=start, rate="", left="")
 
         def show(done: float, label: str = label) -> None:
-            bar.update(task, completed=done, description=label)
+            rate, left = pace(done)
+            told: dict[str, Any] = (
+                {"rate": per_second(rate), "left": f"{duration(left)} left"} if tenths and done > start else {}
+            )
+            bar.update(task, completed=done, description=label, **told)
 
         yield show
+
+
+def per_second(rate: float) -> str:
+    return f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
+
+
+def duration(seconds: float) -> str:
+    """`3 s`, `4 min 10 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 6000:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 360_000 else f"{whole / 86_400:,.0f} days"

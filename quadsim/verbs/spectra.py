@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
-from quadsim.verbs.run import command, read_sampling, stem
+from quadsim.request import read_sampling
+from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console
 
 if TYPE_CHECKING:

@@ -1,0 +1,73 @@
+"""Two sweeps: steps against the condition number, and against how the same eigenvalues are dealt to blocks.
+
+GD's steps grow like κ wherever the eigenvalues sit. Heavy ball's grow like √κ, with the transient of ledger 4a. Those
+of frozen Adam do not grow at all in Case 3, whose blocks are only rescaled with κ (ledger 2f), and like κ in Case 4.
+Then the nine eigenvalues stay, and heterogeneity moves them between blocks from Case 4 to Case 3.
+
+    python experiments/sweeps.py
+
+takes some seconds, writes figures/sweep-kappa.* and figures/sweep-heterogeneity.*, and ends with 1 if one of the
+numbers is not what it should be.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from quadsim import cli
+
+FIGURES = Path(__file__).parent.parent / "figures"
+KAPPA = ["case=3,4", "kappa=10:1e6:log25", "optimizers=gd,frozen-adam,heavy-ball", "seed=0..29"]
+DEALT = ["case=3", "heterogeneity=0:1:lin21", "optimizers=gd,frozen-adam", "seed=0..99"]
+SLOPES = {  # (optimizer, case): slope of log steps in log κ, and how far it may be off
+    ("gd", 3): (1.0, 0.02),
+    ("gd", 4): (1.0, 0.02),
+    ("heavy-ball", 3): (0.53, 0.04),
+    ("heavy-ball", 4): (0.53, 0.04),
+    ("frozen-adam", 3): (0.0, 0.02),
+    ("frozen-adam", 4): (1.0, 0.15),
+}
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, keys in (("sweep-kappa", KAPPA), ("sweep-heterogeneity", DEALT)):
+            store = Path(folder) / f"{name}.db"
+            if cli.main(["sweep", *keys, f"store={store}"]) or cli.main(["plot", str(store), f"out={FIGURES}"]):
+                return 1
+    wrong = check_slopes(pd.read_csv(FIGURES / "sweep-kappa-slopes.csv"))
+    wrong += check_dealt(pd.read_csv(FIGURES / "sweep-heterogeneity.csv"))
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def check_slopes(slopes: pd.DataFrame) -> list[str]:
+    """What is wrong with the slopes."""
+    wrong = []
+    found = slopes.set_index(["optimizer", "case"])["slope"]
+    for which, (expected, off) in SLOPES.items():
+        if not abs(found[which] - expected) <= off:
+            wrong.append(f"{which[0]} in Case {which[1]}: slope {found[which]:.3f}, expected {expected} ± {off}")
+    return wrong
+
+
+def check_dealt(medians: pd.DataFrame) -> list[str]:
+    """What is wrong with the steps against heterogeneity: GD's are flat, frozen Adam's fall by more than 100."""
+    wrong = []
+    gd, adam = (medians[medians["optimizer"] == name].sort_values("heterogeneity") for name in ("gd", "frozen-adam"))
+    # the standard error of a median of n draws is about 1.25/√n of their spread, 0.74 of the distance of the quartiles
+    error = 1.25 / np.sqrt(gd["draws"]) * 0.74 * (gd["upper"] - gd["lower"])
+    if (abs(gd["median"] - gd["median"].mean()) > 3 * error).any():
+        wrong.append(f"GD is not flat: from {gd['median'].min():,.0f} to {gd['median'].max():,.0f} steps")
+    fall = adam["median"].iloc[0] / adam["median"].iloc[-1]
+    if not fall > 100:
+        wrong.append(f"frozen Adam falls by {fall:.0f} only")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
