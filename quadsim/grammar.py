@@ -114,6 +114,7 @@ def alternatives(key: str, text: str, most: int = 1000) -> list[str]:
         inner = [math.exp(low + (high - low) * k / (count - 1)) for k in range(1, count - 1)]
     else:
         inner = [first + (last - first) * (k / (count - 1)) for k in range(1, count - 1)]
+    inner = [float(f"{value:.15g}") for value in inner]  # 100 and not 100.00000000000001
     return [repr(value) for value in (first, *inner, last)]
 
 

@@ -30,26 +30,36 @@ MAGIC = b"SQLite format 3\0"
 MOST_TRIES = 20  # to lock a file that others remove as they leave
 
 
-class StoreError(RuntimeError):
+BROKEN = (sqlite3.Error, UnicodeDecodeError)  # the second, where SQLite's own words are damaged too
+
+
+class StoreError(OSError):
     """What goes wrong with a store on the way: a full disk, a damaged page. The message is one sentence."""
 
 
 class Store:
     """A file of rows. ``Store(path)`` reads one that is there; ``Store.writing(path)`` makes it if need be."""
 
+    _first: tuple[str, ...] = ()  # columns that a new store has
+
     def __init__(self, path: str | Path) -> None:
-        self.path, self._lock = Path(path), -1
+        self.path, self._lock = _path(path), -1
         _check_file(self.path, new=False)
         self._open(writing=False)
 
     @classmethod
     @contextmanager
-    def writing(cls, path: str | Path | None) -> Iterator[Self]:
-        """Hold the store alone, to add rows to it; None is a store in memory."""
+    def writing(cls, path: str | Path | None, columns: Iterable[str] = ()) -> Iterator[Self]:
+        """Hold the store alone, to add rows to it; None is a store in memory. A new one has these columns, and others
+        as rows bring them.
+        """
         store = cls.__new__(cls)
-        store.path, store._lock = Path(":memory:" if path is None else path), -1
+        store._first = tuple(columns)
+        store.path, store._lock = Path(":memory:") if path is None else _path(path), -1
         if path is not None:
             _check_file(store.path, new=True)
+            if store.path.exists() and store.path.stat().st_size:  # looked at before anything is opened for writing
+                cls(store.path).close()
             store._lock = _locked(store.path)
         try:
             store._open(writing=True)
@@ -76,7 +86,7 @@ class Store:
     def _open(self, *, writing: bool) -> None:
         try:
             self._base = sqlite3.connect(
-                *((":memory:" if str(self.path) == ":memory:" else self.path,) if writing else (_uri(self.path),)),
+                *((":memory:" if self._lock < 0 else self.path.absolute(),) if writing else (_uri(self.path),)),
                 uri=not writing, isolation_level=None, check_same_thread=False, timeout=30,
             )  # fmt: skip
             _check_base(self._base, self.path)
@@ -84,16 +94,20 @@ class Store:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = FULL")
                 self._lay_out()
-        except sqlite3.Error as error:
+        except BROKEN as error:
             if hasattr(self, "_base"):
                 self._base.close()
             raise _told(self.path, error) from error
+        except InputError:
+            self._base.close()
+            raise
 
     def _lay_out(self) -> None:
         if self._base.execute("PRAGMA user_version").fetchone()[0]:
             return
         with self._whole():
-            self._base.execute("CREATE TABLE cells (key BLOB NOT NULL UNIQUE)")
+            columns = ", ".join(["key BLOB NOT NULL UNIQUE", *map(_quoted, self._first)])
+            self._base.execute(f"CREATE TABLE cells ({columns})")
             self._base.execute(
                 "CREATE TABLE sweeps (name TEXT PRIMARY KEY, command TEXT, keys TEXT, swept TEXT, cells INTEGER, "
                 "versions TEXT, began TEXT, ended TEXT)"
@@ -124,7 +138,7 @@ class Store:
             cursor = self._base.execute(question, tuple(values))
             while bundle := cursor.fetchmany(AT_ONCE):
                 yield from bundle
-        except sqlite3.Error as error:
+        except BROKEN as error:
             raise _told(self.path, error) from error
 
     @property
@@ -150,10 +164,11 @@ class Store:
         which = "" if errors or "status" not in self.columns() else " WHERE status <> 'error'"
         return {key for (key,) in self._ask(f"SELECT key FROM cells{which}")}
 
-    def add(self, rows: Iterable[dict[str, Any]]) -> int:
+    def add(self, rows: Iterable[dict[str, Any]], usual: dict[str, Any] | None = None) -> int:
         """Add these rows, each with its `key`, all or none of them; how many were new.
 
-        A row whose key is there already is left out, unless that one is an error.
+        A row whose key is there already is left out, unless that one is an error. ``usual`` are the values, by column,
+        that a row has which does not say.
         """
         rows = list(rows)
         if not rows:
@@ -163,7 +178,9 @@ class Store:
             for name in dict.fromkeys(name for row in rows for name in row):
                 if name.lower() not in there:
                     there[name.lower()] = name
-                    self._base.execute(f"ALTER TABLE cells ADD COLUMN {_quoted(name)}")
+                    value = (usual or {}).get(name)
+                    default = "" if value is None else f" DEFAULT {_literal(value)}"
+                    self._base.execute(f"ALTER TABLE cells ADD COLUMN {_quoted(name)}{default}")
             before = self._base.total_changes
             by_names: dict[tuple[str, ...], list[list[Any]]] = {}
             for row in rows:
@@ -213,7 +230,10 @@ class Store:
         """The sweeps that filled the store, oldest first."""
         names = ("name", "command", "keys", "swept", "cells", "versions", "began", "ended")
         found = [dict(zip(names, row, strict=True)) for row in self._ask(f"SELECT {', '.join(names)} FROM sweeps")]
-        return [{**one, **{key: json.loads(one[key]) for key in ("keys", "swept", "versions")}} for one in found]
+        try:
+            return [{**one, **{key: json.loads(one[key]) for key in ("keys", "swept", "versions")}} for one in found]
+        except (ValueError, TypeError):
+            raise InputError(f"store={shown(str(self.path))} is damaged (its list of sweeps)") from None
 
     def begin(
         self, *, name: str, command: str, keys: dict[str, str], swept: list[str], cells: int, versions: dict[str, str]
@@ -240,8 +260,11 @@ class Store:
         def flush() -> None:
             nonlocal new, differ
             before = self._results(row["key"] for row in bundle)
-            differ += sum(row["key"] in before and before[row["key"]] != _result(row) for row in bundle)
-            new += self.add(bundle)
+            failed = {key for key, result in before.items() if result[0] == "error"}
+            for row in bundle:
+                ended = row["key"] in before and row["key"] not in failed and row.get("status") != "error"
+                differ += ended and before[row["key"]] != _result(row)
+            new += self.add(row for row in bundle if not (row.get("status") == "error" and row["key"] in failed))
             bundle.clear()
 
         for key, *values in other._ask(f"SELECT {', '.join(map(_quoted, ('key', *names)))} FROM cells"):
@@ -256,10 +279,8 @@ class Store:
 
     def _results(self, keys: Iterable[bytes]) -> dict[bytes, tuple]:
         there = self.columns()
-        names = [name for name in COMPARED if name in there]
-        if len(names) < len(COMPARED):
-            return {}
-        question = f"SELECT {', '.join(map(_quoted, names))} FROM cells WHERE key = ?"
+        names = [_quoted(name) if name in there else "NULL" for name in COMPARED]
+        question = f"SELECT {', '.join(names)} FROM cells WHERE key = ?"
         return {key: row for key in keys for row in self._base.execute(question, (key,))}
 
 
@@ -306,14 +327,36 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
+
+
 def _now() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
 
 
 def _uri(path: Path) -> str:
-    """A read-only door; where nothing can be written beside a store that is at rest, it is read as it lies."""
-    resting = not path.with_name(path.name + "-wal").exists() and not os.access(path.absolute().parent, os.W_OK)
-    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if resting else ''}"
+    """A door for reading. The last one through it tidies up, where it may: so a store at rest is one file.
+
+    What is not known to be ours is only looked at; where nothing can be written beside a store at rest, it is read as
+    it lies.
+    """
+    free = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
+    mode = "rw" if free and _mark(path) == APPLICATION else "ro"
+    resting = not free and not path.with_name(path.name + "-wal").exists()
+    return f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if resting else ''}"
+
+
+def _mark(path: Path) -> int:
+    """Whose file it is, as its first page says; 0 also where that is not written yet."""
+    with open(path, "rb") as file:
+        return int.from_bytes(file.read(72)[68:72], "big")
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a store to look at; raises where there could be none."""
+    _check_file(_path(path), new=True)
+    return path.exists()
 
 
 def _check_file(path: Path, *, new: bool) -> None:
@@ -322,6 +365,10 @@ def _check_file(path: Path, *, new: bool) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{name} is a folder: give a file, such as {path / 'sweep.db'}")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{name} is a link to a file that is not there")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{name} is no file that can hold a store: give another")
         if not path.exists():
             if not new:
                 raise InputError(f"{name} is not there")
@@ -354,24 +401,35 @@ def _check_base(base: sqlite3.Connection, path: Path) -> None:
             f"store={shown(str(path))} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): "
             "it is left as it is"
         )
+    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"cells", "sweeps"} <= tables:
+        raise InputError(f"store={shown(str(path))} is damaged (its tables are gone): it is left as it is")
     sound = base.execute("PRAGMA quick_check(1)").fetchone()[0]
     if sound != "ok":
         raise InputError(f"store={shown(str(path))} is damaged ({shown(sound)}): it is left as it is")
 
 
-def _told(path: Path, error: sqlite3.Error) -> Exception:
+def _told(path: Path, error: Exception) -> Exception:
     """The sentence for what SQLite complains of."""
     code, words = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
     if code == sqlite3.SQLITE_FULL:
         return StoreError(
-            f"the disk is full; all that was committed is kept in {path}: make room, then the same command continues"
+            f"the disk is full; all that was committed is kept in {path}: make room, and the same command continues"
         )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, UnicodeDecodeError):
         return InputError(f"store={shown(str(path))} is damaged ({words}): it is left as it is")
     return StoreError(f"the store {path} cannot be used ({words}); all that was committed before is kept")
 
 
+def _path(path: Any) -> Path:
+    """Where a store is, links followed: a link and its target are one store, with one lock."""
+    if not isinstance(path, str | Path) or not str(path).strip() or "\0" in str(path) or str(path) == ":memory:":
+        raise InputError(f"store={shown(str(path) if isinstance(path, Path) else path)} is not the name of a file")
+    return Path(path)
+
+
 def _lock_path(path: Path) -> Path:
+    path = path.resolve()
     return path.with_name(path.name + ".lock")
 
 

@@ -11,10 +11,10 @@ import quadsim
 
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
-    "checks", "grammar", "streams", "bootstrap", "spectra", "hessian", "problem", "cases", "noise", "schedules", "optimizers",
-    "rules", "diagnosis", "own", "kernels", "compiler", "trajectory", "table", "twofold", "modes", "course", "closed",
-    "tiles", "solver", "request", "objectives", "search", "tuning", "comparison", "theory", "claims", "bench", "store", "sweeps", "plots",
-    "results", "verbs", "cli", "__main__",
+    "checks", "grammar", "streams", "bootstrap", "spectra", "hessian", "problem", "cases", "noise", "schedules",
+    "optimizers", "rules", "diagnosis", "own", "kernels", "compiler", "trajectory", "table", "twofold", "modes",
+    "course", "closed", "tiles", "solver", "request", "objectives", "search", "tuning", "comparison", "theory",
+    "claims", "bench", "store", "sweeps", "plots", "results", "verbs", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ that gives the float64 back.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,12 +30,13 @@ CELL_KEYS = ("start", "batch", "factor", "noise", "label_noise", "schedule", "wa
 AXES = (*PROBLEM_KEYS, "seed", *CELL_KEYS)
 KEYS = (*AXES, "optimizers", "rules")
 MOST_VALUES = 1_000_000  # of one axis
+MOST_SEEDS = 10**9
 LISTS = ("spectrum", "blocks")  # a value may be a list itself: several are parted by a semicolon
 
 WHOLE: dict[str, dict[str, int]] = {
     "case": {"at_least": min(CASES), "at_most": max(CASES)}, "block_size": {"at_least": 1, "at_most": spectra.MOST},
-    "pool": {"at_least": 1}, "seed": {"at_least": 0, "at_most": MOST_SEED},
-    "steps": {"at_least": 1, "at_most": MOST_STEPS}, "batch": {"at_least": 1},
+    "pool": {"at_least": 1, "at_most": spectra.MOST}, "seed": {"at_least": 0, "at_most": MOST_SEED},
+    "steps": {"at_least": 1, "at_most": MOST_STEPS}, "batch": {"at_least": 1, "at_most": spectra.MOST},
 }  # fmt: skip
 REAL: dict[str, dict[str, float]] = {
     "threshold": {"at_least": 0, "below": 1}, "kappa": {"at_least": 1, "at_most": spectra.LARGEST},
@@ -47,7 +49,10 @@ WORDS: dict[str, Iterable[str]] = {
     "factor": FACTORS, "schedule": schedules.KINDS,
 }  # fmt: skip
 
-SETTINGS = (*AXES, "optimizer", "lr", "lr_from")  # columns that say what a cell is; other settings of optimizers follow
+SETTINGS = (  # columns that say what a cell is; other settings of optimizers follow
+    *AXES, "kappa_from", "optimizer", "lr", "lr_from", "momentum_from",
+)  # fmt: skip
+USUAL = {"noise": 0.0, "label_noise": 0.0, "schedule": "constant", "warmup": 0.0}  # of cells that do not say
 RESULTS = (
     "status", "steps_to_tol", "last_step", "loss", "grad_norm", "dim", "max_block_kappa", "kappa_eff", "r",
     "js_distance", "predicted_rate", "measured_rate", "seconds", "error",
@@ -74,8 +79,20 @@ def seeds(text: str) -> Sequence[int]:
         low, high = (checks.whole("seed", grammar.whole("seed", end), **WHOLE["seed"]) for end in (first, last))
         if high < low:
             raise InputError(f"seed={text} is empty: write for example seed={high}..{low}")
+        checks.whole("the number of seeds", high - low + 1, at_least=1, at_most=MOST_SEEDS)
         return range(low, high + 1)
-    return [int(value) for value in values("seed", text) if value is not None] or [0]
+    return [0 if value is None else int(value) for value in values("seed", text)]
+
+
+def count(key: str, text: str) -> int:
+    """How many values an axis has, at most, without making them."""
+    found = grammar.RANGE.fullmatch(text.strip())
+    if found:
+        return int(found[4]) if len(found[4]) < 20 else 10**20
+    ends = text.split("..")
+    if len(ends) == 2 and (key in WHOLE or key == "blocks") and all(map(grammar.NUMBER.fullmatch, ends)):
+        return max(int(min(float(ends[1]), 1e30) - float(ends[0])) + 1, 1)
+    return 1 + text.count(";" if ";" in text and key in LISTS else ",")
 
 
 def _items(key: str, text: str) -> list[str]:
@@ -83,7 +100,9 @@ def _items(key: str, text: str) -> list[str]:
         return grammar.several(key, text, ";")
     if key == "spectrum":
         listed = grammar.several(key, text)
-        return listed if len(listed) > 1 and all(_is_word(item) for item in listed) else [text]
+        return listed if len(listed) > 1 and all(is_word(item) for item in listed) else [text]
+    if key == "blocks" and ".." in text:
+        return [str(number) for number in _range(key, text)]
     if key == "blocks":
         listed = grammar.several(key, text)
         return listed if all(item.isascii() and item.isdigit() for item in listed) else [text]
@@ -117,7 +136,7 @@ def _one(key: str, text: str) -> Value:
     if key == "start":
         request.read_conditions({"start": text})
         return number(float(text)) if grammar.NUMBER.fullmatch(text) else text
-    if key == "spectrum" and not _is_word(text):
+    if key == "spectrum" and not is_word(text):
         return "/".join(",".join(number(x) for x in block) for block in grammar.blocks_of_numbers(key, text))
     if key == "spectrum":
         return checks.choice("law", text.lower(), spectra.LAWS)
@@ -126,13 +145,14 @@ def _one(key: str, text: str) -> Value:
     return text
 
 
-def _is_word(text: str) -> bool:
+def is_word(text: str) -> bool:
+    """Whether a spectrum is the name of a law."""
     return bool(re.fullmatch("[a-z-]+", text.lower())) and text.lower() not in ("nan", "inf", "infinity")
 
 
 def number(value: float) -> str:
     """The shortest text of a float64."""
-    value = float(value)
+    value = float(value) + 0.0  # no minus before a zero
     return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
@@ -161,7 +181,9 @@ def texts(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _optimizers(value: Any) -> Iterable[tuple[str, str]]:
-    listed = [value] if isinstance(value, str | Optimizer | type) else value
+    if isinstance(value, Mapping):
+        raise InputTypeError(f"optimizers must be a list such as ['gd', 'adam'], got {checks.shown(value)}")
+    listed = [value] if isinstance(value, str | bytes | Optimizer | type) else value
     if not isinstance(listed, Iterable):
         raise InputTypeError(f"optimizers must be a list such as ['gd', 'adam'], got {checks.shown(value)}")
     names = []
@@ -173,7 +195,7 @@ def _optimizers(value: Any) -> Iterable[tuple[str, str]]:
         if not issubclass(kind, Optimizer) or OPTIMIZERS.get(kind.name) is not kind:
             raise InputTypeError(f"optimizer must be a name, or one such as GD() or Adam(), got {checks.shown(one)}")
         names.append(kind.name)
-        if not isinstance(one, type):
+        if isinstance(one, Optimizer):
             usual = kind().settings()
             for setting, chosen in one.settings().items():
                 if chosen != usual[setting]:
@@ -185,8 +207,14 @@ def _optimizers(value: Any) -> Iterable[tuple[str, str]]:
 
 def _text(name: str, value: Any) -> str:
     """A value, or a list of values, as the text of the command line."""
-    if isinstance(value, range) and name == "seed" and value.step == 1 and len(value):
+    if isinstance(value, range) and name == "seed" and value.step == 1 and value:
         return f"{value.start}..{value.stop - 1}"
+    if hasattr(value, "ndim") and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | tuple | list | Path):
+        value = list(itertools.islice(value, MOST_VALUES + 1))
+        if len(value) > MOST_VALUES:
+            raise InputError(f"{name} must have at most {MOST_VALUES} values")
     if name == "spectrum" and not isinstance(value, str):
         nested = [_depth(value)] if isinstance(value, Iterable) else [0]
         if nested[0] == 2:
@@ -197,7 +225,7 @@ def _text(name: str, value: Any) -> str:
         listed = list(value)
         if listed and all(isinstance(item, Iterable) and not isinstance(item, str) for item in listed):
             return ";".join(",".join(map(str, item)) for item in listed)
-    if isinstance(value, str | Path) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Path) or not isinstance(value, Iterable):
         return _item(name, value)
     items = [_item(name, item) for item in value]
     if not items:
@@ -222,7 +250,7 @@ def _item(name: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):  # one learning rate for each block
         return "/".join(_item(name, item) for item in value)
-    plain = value.item() if hasattr(value, "item") else value
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
     if isinstance(plain, int):
         return str(plain)
     if isinstance(plain, float) and math.isfinite(plain):
@@ -242,7 +270,8 @@ def typed(key: str, text: Value) -> Any:
 
 def column(optimizer: str, setting: str) -> str:
     """Where an optimizer's setting stands in a table: under its own name, if that is free."""
-    return setting if setting == "lr" or setting not in (*SETTINGS, *RESULTS, "key") else f"{optimizer}.{setting}"
+    taken = setting.lower() in (*SETTINGS, *RESULTS, "key") and setting != "lr"  # columns are told apart without case
+    return f"{optimizer}.{setting}" if taken else setting
 
 
 def ordered(columns: Iterable[str]) -> list[str]:

@@ -20,7 +20,9 @@ from quadsim.checks import InputError
 from quadsim.optimizers import FrozenAdam, Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.sweeps.axes import column, typed
-from quadsim.sweeps.grid import Cell, Group
+from quadsim.sweeps.deck import Cell
+from quadsim.sweeps.grid import Group
+from quadsim.sweeps.problems import in_full
 from quadsim.trajectory import Trajectory
 
 Row = dict[str, Any]
@@ -32,32 +34,27 @@ MOST_LANES = 256  # at once: a tile keeps what its lanes record
 def run(group: Group, deck: Sequence[Cell], heard: Heard | None = None) -> list[Row]:
     """The rows of a group, in the order of its cells."""
     cells = [deck[number] for number in group.cells]
-    began = time.perf_counter()
+    began, known = time.perf_counter(), _said(group)
     try:
         problem = request.read_problem(group.said, group.seed)
         facts = Facts(problem, group.seed)
-        known = facts.of_problem()
+        known = {**facts.of_problem(), **known}
     except Exception as error:
         rows = [_failed(error) for _ in cells]
     else:
         share = (time.perf_counter() - began) / len(cells)
         rows = _run(facts, cells, group.seed, heard)
-        if "kappa" in group.said:  # the same number, but for a rounding: an axis has the values that were given
-            known.pop("kappa")
-        rows = [{**known, **row, "seconds": row["seconds"] + share} for row in rows]
-    said = {key: typed(key, text) for key, text in group.said.items()}
+        rows = [{**row, "seconds": row["seconds"] + share} for row in rows]
     return [
-        {"key": key, **said, "seed": group.seed, **_settings(cell), **_there(row)}
-        for key, cell, row in zip(group.keys, cells, rows, strict=True)
+        {"key": key, **known, **_settings(cell), **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)
     ]
 
 
 def failed(group: Group, deck: Sequence[Cell], sentence: str) -> list[Row]:
     """The rows of a group that could not be run at all."""
-    said = {key: typed(key, text) for key, text in group.said.items()}
-    row = _failed(InputError(sentence))
+    said, row = _said(group), _failed(InputError(sentence))
     return [
-        {"key": key, **said, "seed": group.seed, **_settings(deck[number]), **row}
+        {"key": key, **said, **_settings(deck[number]), **row}
         for key, number in zip(group.keys, group.cells, strict=True)
     ]
 
@@ -70,12 +67,9 @@ class Facts:
         self._of_start: dict[Any, tuple[np.ndarray, Row]] = {}
 
     def of_problem(self) -> Row:
-        return {
-            "dim": self.problem.dim,
-            "kappa": self.problem.kappa,
-            "max_block_kappa": max(self.problem.block_kappas),
-            "js_distance": _js_distance(self.problem.eigenvalues),
-        }
+        distance = _js_distance(self.problem.eigenvalues)
+        known = {"dim": self.problem.dim, "kappa": self.problem.kappa, "js_distance": distance}
+        return _there({**known, "max_block_kappa": max(self.problem.block_kappas)})
 
     def start(self, kind: str | float) -> tuple[np.ndarray, Row]:
         if kind not in self._of_start:
@@ -140,7 +134,7 @@ def _side_by_side(facts: Facts, cells: list[Cell], seed: int, heard: Heard | Non
 
 
 def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
-    return {
+    row = {
         **facts.start(cell.start)[1],
         **_columns(done.optimizer),
         "status": str(done.status),
@@ -152,6 +146,7 @@ def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
         "measured_rate": measured_rate(done),
         "seconds": seconds,
     }
+    return _there(row)
 
 
 def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
@@ -186,23 +181,38 @@ def _js_distance(eigenvalues: Sequence[np.ndarray]) -> float | None:
     return _js_of(tuple(part.tobytes() for part in eigenvalues))
 
 
+def _said(group: Group) -> Row:
+    """The columns that say what the problem is. One that κ is not set for has the κ of its spectrum."""
+    said = {key: typed(key, text) for key, text in in_full(group.said).items()}
+    return {**said, "kappa_from": "given" if "kappa" in said else "spectrum", "seed": group.seed}
+
+
 def _settings(cell: Cell) -> Row:
-    """The columns that say what the cell is, absent ones left out."""
-    conditions = {key: typed(key, text) for key, text in cell.said.items() if "." not in key and key != "optimizers"}
-    conditions.pop("rules", None)
+    """The columns that say what runs on it."""
+    conditions: Row = {key: typed(key, text) for key, text in cell.said.items()}
+    if cell.noise.batch is not None or cell.noise.label_noise:
+        conditions["factor"] = cell.noise.factor
+    if "schedule" in conditions or "warmup" in conditions:
+        conditions |= {"schedule": cell.schedule.kind, "warmup": cell.schedule.warmup}
+        if cell.schedule.kind == "step":
+            conditions |= {"every": cell.schedule.every, "drop": cell.schedule.drop}
     return {
         "optimizer": cell.optimizer.name,
         **_there(_columns(cell.optimizer)),
-        "lr_from": cell.lr_from,
+        **cell.origins,
         **conditions,
-        "tol": cell.tol,
-        **_there({"steps": cell.steps}),
-        "engine": cell.engine,
+        **_there({"start": cell.start, "tol": cell.tol, "steps": cell.steps, "engine": cell.engine}),
     }
 
 
 def _columns(optimizer: Optimizer) -> Row:
-    return {column(optimizer.name, key): table.cell(value) for key, value in optimizer.settings().items()}
+    """An optimizer's settings by column; two that differ in case only would be one column."""
+    found: Row = {}
+    for key, value in optimizer.settings().items():
+        name = column(optimizer.name, key)
+        twice = name.lower() in {other.lower() for other in found}
+        found[f"{optimizer.name}.{key}" if twice else name] = table.cell(value)
+    return found
 
 
 def _failed(error: BaseException) -> Row:

@@ -6,6 +6,7 @@ by their key. The only module that imports Dask.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import re
 import time
@@ -14,33 +15,38 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from quadsim import checks, grammar
+from quadsim import checks
 from quadsim.checks import InputError
+from quadsim.solver import cores
 from quadsim.sweeps.grid import Grid
 from quadsim.sweeps.places import Chunk, Died, Done, Lost, run_elsewhere
 
 TIMEOUT = 10.0  # seconds for a cluster to answer
 LOOK = 0.5  # seconds between two looks at whether the cluster is still there
 PATIENCE = 60.0  # seconds for a cluster without workers to get one
+LOCAL = re.compile(r"local(?::([0-9]{1,6}))?")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+")
+
+
+def check(cluster: object) -> None:
+    """Raise unless this names a cluster, and Dask is there to speak to it."""
+    if not isinstance(cluster, str) or not (LOCAL.fullmatch(cluster) or ADDRESS.fullmatch(cluster)):
+        raise InputError(f"cluster must be local:N or an address such as tcp://host:8786, got {checks.shown(cluster)}")
+    if local := LOCAL.fullmatch(cluster):
+        checks.whole("N of cluster=local:N", int(local[1] or 1), at_least=1, at_most=256)
+    if importlib.util.find_spec("distributed") is None:
+        raise InputError(f"cluster={cluster} needs Dask: pip install 'quadsim[dask]'")
 
 
 def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = run_elsewhere) -> Cluster:
     """The place that the text names; a clear sentence where it cannot be had."""
-    local = re.fullmatch(r"local(?::([0-9]+))?", cluster)
-    if not local and not ADDRESS.fullmatch(cluster):
-        raise InputError(f"cluster must be local:N or an address such as tcp://host:8786, got {checks.shown(cluster)}")
-    try:
-        import distributed
-    except ImportError:
-        raise InputError(f"cluster={cluster} needs Dask: pip install 'quadsim[dask]'") from None
+    check(cluster)
+    import distributed
+
     for name in ("distributed", "distributed.nanny", "distributed.scheduler", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are expected, and told by us
-    if local:
-        from quadsim.solver import cores
-
-        count = checks.whole("cluster=local:N", grammar.whole("N", local[1]) if local[1] else cores(), at_least=1,
-                             at_most=256)  # fmt: skip
+    if local := LOCAL.fullmatch(cluster):
+        count = int(local[1]) if local[1] else cores()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as a port that was taken: another one is
             made = distributed.LocalCluster(

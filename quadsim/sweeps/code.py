@@ -23,7 +23,7 @@ from quadsim.optimizers import Optimizer
 ALWAYS = (
     "streams", "spectra.made", "spectra.files", "spectra.library", "spectra.distance", "problem", "cases",
     "optimizers.base", "trajectory", "theory.constants", "theory.rates", "closed", "course", "modes", "twofold",
-    "sweeps.cells",
+    "request", "sweeps.cells",
 )  # fmt: skip
 ITERATED = ("noise", "schedules", "tiles", "solver")
 
@@ -32,7 +32,9 @@ def of_engine(kind: type[Optimizer], engine: str, noisy: bool) -> str:
     """The fingerprint of what runs this kind of optimizer."""
     modules = [f"quadsim.{name}" for name in ALWAYS + (ITERATED if engine == "iterate" else ())]
     parts = [_syntax(name) for name in modules]
-    if not kind.own:
+    if kind.own:
+        parts.append(repr((kind.scope, kind.linear, getattr(kind, "draws", None))).encode())
+    else:
         parts.append(_syntax(kind.__module__))
     if engine == "iterate":
         parts.append(_of_text(compiler.source(kind, 1, noisy)))

@@ -6,7 +6,8 @@ import itertools
 
 from quadsim.cases import CASES
 from quadsim.solver import USUAL_STEPS
-from quadsim.sweeps.grid import Cell, Grid, Group
+from quadsim.sweeps.deck import Cell
+from quadsim.sweeps.grid import Grid, Group
 
 EXACT = 5e-4  # seconds of a closed form in nine dimensions
 CUBED = 5e-9  # and for every n³ of its blocks
@@ -40,9 +41,9 @@ def seconds(cell: Cell, size: tuple[int, int]) -> float:
 
 def expected(grid: Grid, cells: int) -> float:
     """Seconds for so many cells of the grid, one after the other."""
-    total, each = 0.0, max(1, grid.problem_count // SAMPLED)
+    total, each = 0.0, max(1, grid.problems.count // SAMPLED)
     seen = 0
-    for said in itertools.islice(grid.problems(), 0, None, each):
+    for said in itertools.islice(grid.problems, 0, None, each):
         total += sum(seconds(cell, sizes(said)) for cell in grid.deck)
         seen += 1
     return total / (seen * len(grid.deck)) * cells

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from quadsim.checks import InputError
 from quadsim.sweeps import cells
 from quadsim.sweeps.cells import Row
-from quadsim.sweeps.grid import LIMIT, Cell, Grid, Group
+from quadsim.sweeps.deck import Cell
+from quadsim.sweeps.grid import LIMIT, Grid, Group
 
 
 @dataclass(eq=False)
@@ -124,11 +125,13 @@ class Processes:
 
     def __init__(self, grid: Grid, count: int, work: Any = run_elsewhere) -> None:
         self.room, self._grid, self._count, self._work = 2 * count, grid, count, work
+        self._context = multiprocessing.get_context("spawn")
+        self._begun = self._context.Event()  # set by the first process that gets as far as taking work
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._count, mp_context=context, initializer=_quiet, initargs=(os.getpid(),))
+        first = os.getpid(), self._begun
+        return ProcessPoolExecutor(self._count, mp_context=self._context, initializer=_settle, initargs=first)
 
     def submit(self, chunk: Chunk) -> Future:
         try:
@@ -148,6 +151,11 @@ class Processes:
         try:
             return future.result()
         except BrokenProcessPool as error:
+            if not self._begun.is_set():
+                raise Lost(
+                    "processes cannot be started: in a script, what starts them must stand below "
+                    "if __name__ == '__main__'"
+                ) from error
             raise Died("the process that ran it ended abruptly") from error
 
     def close(self) -> None:
@@ -156,7 +164,7 @@ class Processes:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _quiet(parent: int) -> None:
+def _settle(parent: int, begun: Any) -> None:
     """A worker leaves Ctrl-C to its parent, and ends when the parent is gone."""
     import signal
     import threading
@@ -169,3 +177,4 @@ def _quiet(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    begun.set()

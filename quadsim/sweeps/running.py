@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import checks
-from quadsim.checks import InputError
+from quadsim.checks import InputError, InputTypeError
 from quadsim.solver import cores
 from quadsim.store import Store
 from quadsim.sweeps import axes, cells, cost
@@ -38,7 +38,7 @@ class Plan:
     def row(self) -> dict[str, Any]:
         """The plan as plain values."""
         return {
-            "cells": self.grid.cells, "groups": self.grid.groups, "problems": self.grid.problem_count,
+            "cells": self.grid.cells, "groups": self.grid.groups, "problems": self.grid.problems.count,
             "seeds": len(self.grid.seeds), "cells_of_a_group": len(self.grid.deck), "done": self.done,
             "workers": self.workers, "expected_seconds": self.seconds,
             "engines": {name: sum(c.engine == name for c in self.grid.deck) * self.grid.groups
@@ -110,7 +110,7 @@ def run(
                     waiting += _again(chunk, error, grid, store)
                     added += chunk.alone and chunk.size == 1
                     continue
-                added += store.add(done.rows)
+                added += store.add(done.rows, axes.USUAL)
                 pace.learn(chunk.groups, done.seconds)
                 if progress is not None:
                     progress(before + added, grid.cells)
@@ -124,7 +124,7 @@ def _again(chunk: Chunk, error: Died, grid: Grid, store: Store) -> list[Chunk]:
         return [Chunk(chunk.groups, alone=True)]
     if chunk.size > 1:
         return chunk.split()
-    store.add(cells.failed(chunk.groups[0], grid.deck, str(error)))
+    store.add(cells.failed(chunk.groups[0], grid.deck, str(error)), axes.USUAL)
     return []
 
 
@@ -186,10 +186,13 @@ def sweep(
 
     >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
     """
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of two counts, got {checks.shown(progress)}")
+    retry = checks.flag("retry", retry)
     grid = Grid.read(axes.texts(keys), checks.whole("limit", limit, at_least=1))
     grid.check()
     where = place(grid, threads=threads, workers=workers, cluster=cluster)
-    with Store.writing(store) as kept:
+    with Store.writing(store, axes.RESULTS) as kept:
         run(grid, kept, place=where() if where is not None else None, retry=retry, progress=progress)
         return rows_of(grid, kept)
 
@@ -211,8 +214,9 @@ def place(
     if workers is not None:
         number = checks.whole("workers", workers, at_least=1, at_most=1024)
         return lambda: Processes(grid, number)
-    from quadsim.sweeps.cluster import connect
+    from quadsim.sweeps.cluster import check, connect
 
+    check(cluster)
     assert cluster is not None
     return lambda: connect(grid, cluster)
 
@@ -227,10 +231,9 @@ def _check_portable(grid: Grid) -> None:
 
 def rows_of(grid: Grid, store: Store, columns: list[str] | None = None) -> pd.DataFrame:
     """The rows of this grid, in its order; of some columns, or of all."""
-    import pandas as pd
-
     frame = store.frame(["key", *(axes.ordered(store.columns()) if columns is None else columns)])
     place_of = {key: number for number, key in enumerate(key for group in grid.walk() for key in group.keys)}
     places = frame.pop("key").map(place_of)
     frame = frame[places.notna()].iloc[places.dropna().argsort()].reset_index(drop=True)
-    return frame if len(frame) else pd.DataFrame(columns=frame.columns)
+    kinds = {name: "Int64" for name in ("steps_to_tol", "last_step", "dim") if name in frame}
+    return frame.astype(kinds | {name: "object" for name in ("error",) if name in frame})

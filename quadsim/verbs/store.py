@@ -75,6 +75,8 @@ def export(words: Words) -> None:
     from quadsim.store import Store
 
     with Store(path) as store:
+        if _same(out, path):
+            raise InputError(f"out={shown(str(out))} is the store itself: give another file")
         count = _written(out, lambda draft: kinds[out.suffix.lower()](store, draft))
     if "--json" in words.flags:
         print(json.dumps({"store": str(path), "rows": count, "file": str(out)}, ensure_ascii=False))
@@ -92,9 +94,9 @@ def merge(words: Words) -> None:
         raise InputError("merge needs stores, and where they go: write for example merge a.db b.db store=all.db")
     target = Path(words.keys["store"])
     for other in others:
-        if other.absolute() == target.absolute() or (other.exists() and target.exists() and other.samefile(target)):
+        if _same(other, target):
             raise InputError(f"{other} is the store that the others go into: name it once, as store=")
-        Store(other).close()  # all of them are looked at before anything is written
+        Store(other).close()  # raises where it is none; all of them are looked at before anything is written
     told = []
     with Store.writing(target) as store:
         for other in others:
@@ -110,6 +112,14 @@ def merge(words: Words) -> None:
         but = f"; {row['differ']:,} are there with another result, which was kept" if row["differ"] else ""
         screen.print(f"{row['store']}: {row['rows']:,} rows, {row['new']:,} new{but}", highlight=False)
     screen.print(f"{target}: {total:,} rows", highlight=False)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file."""
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def read_store(words: Words, keys: tuple[str, ...], example: str, others: bool = False) -> Path:
@@ -128,12 +138,18 @@ def read_store(words: Words, keys: tuple[str, ...], example: str, others: bool =
 
 def _written(out: Path, fill: Callable[[Path], int]) -> int:
     """Fill a file beside its place, and move it there when it is whole."""
-    if out.is_dir():
-        raise InputError(f"out={shown(str(out))} is a folder: give a file")
     try:
+        if out.is_dir():
+            raise InputError(f"out={shown(str(out))} is a folder: give a file")
+        out.exists()  # raises where the name is too long
+        if "\0" in str(out):
+            raise ValueError("a NUL in the name")
         handle, name = tempfile.mkstemp(prefix=".draft-", suffix=out.suffix, dir=out.absolute().parent)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        raise InputError(f"out={shown(str(out))} cannot be written ({getattr(error, 'strerror', error)})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"out={shown(str(out))} cannot be written ({reason})") from None
     os.close(handle)
     draft = Path(name)
     try:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from quadsim.sweeps import Grid, Plan
     from quadsim.sweeps.places import Place
 
+FOLDER = Path("figures")  # of stores that are not named
 OWN_KEYS = ("store", "threads", "workers", "cluster", "limit", "retry")
 
 
 def sweep(words: Words) -> int:
     """`sweep case=3,4 kappa=10:1e6:log25 seed=0..29`: the plan, progress, the store, a summary."""
-    from quadsim.sweeps.axes import KEYS
+    from quadsim.sweeps.axes import KEYS, RESULTS
+    from quadsim.sweeps.places import Lost
 
     keys = {key: text for key, text in words.keys.items() if key not in OWN_KEYS}
     if words.bare:
@@ -33,29 +35,34 @@ def sweep(words: Words) -> int:
     for key in keys:
         if "." not in key and key not in KEYS and key == "out":
             raise InputError(f"out={keys[key]} is not for sweep: store= names its file, and plot and export take out=")
+    from quadsim import results, sweeps
     from quadsim import store as stores
-    from quadsim import sweeps
 
     limit = grammar.whole("limit", words.keys.get("limit", str(sweeps.LIMIT)))
     retry = grammar.flag("retry", words.keys.get("retry", "false"))
     grid = sweeps.Grid.read(keys, checks.whole("limit", limit, at_least=1))
     make = _place(words.keys, grid)
-    path = Path(words.keys.get("store", Path("figures") / f"{stem('sweep', keys)}.db"))
-    if "--dry-run" in words.flags:
-        return _tell_plan(words, sweeps.plan(grid, stores.Store(path) if path.exists() else None, retry=retry), path)
-    if "store" not in words.keys:
-        path.parent.mkdir(exist_ok=True)
-    quiet = "--json" in words.flags
+    path = Path(words.keys.get("store", FOLDER / f"{stem('sweep', keys)}.db"))
     grid.check()
+    if "store" not in words.keys:
+        results.check_folder(FOLDER)
+    if "--dry-run" in words.flags:
+        if ("store" not in words.keys and not FOLDER.exists()) or not stores.is_there(path):
+            return _tell_plan(words, sweeps.plan(grid, retry=retry), path)
+        with stores.Store(path) as store:
+            return _tell_plan(words, sweeps.plan(grid, store, retry=retry), path)
+    if "store" not in words.keys:
+        FOLDER.mkdir(exist_ok=True)
+    quiet = "--json" in words.flags
     began = time.perf_counter()
-    with stores.Store.writing(path) as store:
+    with stores.Store.writing(path, RESULTS) as store:
         plan = sweeps.plan(grid, store, retry=retry)
         _show_plan(plan, path, sys.stderr if quiet else sys.stdout)
         try:
             added = _run(grid, store, plan, make, words, retry)
         except KeyboardInterrupt:
             return _stopped("interrupted", store, grid, 130)
-        except _kinds_of_loss() as error:
+        except Lost as error:
             return _stopped(str(error), store, grid, 1)
         seconds = time.perf_counter() - began
         result = _summary(grid, store, path) | {"computed": added, "seconds": seconds}
@@ -64,13 +71,6 @@ def sweep(words: Words) -> int:
     else:
         _show(result, path)
     return 0
-
-
-def _kinds_of_loss() -> tuple[type[Exception], ...]:
-    from quadsim.store import StoreError
-    from quadsim.sweeps.places import Lost
-
-    return StoreError, Lost
 
 
 def _run(
@@ -109,7 +109,7 @@ def _plan_words(plan: Plan, path: Path) -> list[str]:
     exact = plan.row()["engines"]["exact"]
     how = "all in closed form" if exact == grid.cells else f"{exact:,} in closed form, {grid.cells - exact:,} iterated"
     lines = [
-        f"{grid.cells:,} cells ({how}): {_many(grid.problem_count, 'problem')} × {_many(len(grid.seeds), 'seed')}, "
+        f"{grid.cells:,} cells ({how}): {_many(grid.problems.count, 'problem')} × {_many(len(grid.seeds), 'seed')}, "
         f"{grid.groups:,} groups of {len(grid.deck):,} that share a problem"
     ]
     for sentence, count in grid.left_out.items():
