@@ -42,10 +42,13 @@ class Store:
 
     _first: tuple[str, ...] = ()  # columns that a new store has
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, new: bool = False) -> None:
         self.path, self._lock = _path(path), -1
         _check_file(self.path, new=False)
         self._open(writing=False)
+        if not new and not next(self._ask("PRAGMA user_version"))[0]:
+            self.close()
+            raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
 
     @classmethod
     @contextmanager
@@ -59,7 +62,7 @@ class Store:
         if path is not None:
             _check_file(store.path, new=True)
             if store.path.exists() and store.path.stat().st_size:  # looked at before anything is opened for writing
-                cls(store.path).close()
+                cls(store.path, new=True).close()
             store._lock = _locked(store.path)
         try:
             store._open(writing=True)

@@ -19,7 +19,7 @@ from quadsim import checks
 from quadsim.checks import InputError
 from quadsim.solver import cores
 from quadsim.sweeps.grid import Grid
-from quadsim.sweeps.places import Chunk, Died, Done, Lost, run_elsewhere
+from quadsim.sweeps.places import Chunk, Died, Done, Lost, deaf, run_elsewhere
 
 TIMEOUT = 10.0  # seconds for a cluster to answer
 LOOK = 0.5  # seconds between two looks at whether the cluster is still there
@@ -43,27 +43,37 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
     check(cluster)
     import distributed
 
-    for name in ("distributed", "distributed.nanny", "distributed.scheduler", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are expected, and told by us
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are expected, and told by us
     if local := LOCAL.fullmatch(cluster):
         count = int(local[1]) if local[1] else cores()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as a port that was taken: another one is
-            made = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                worker_dashboard_address=None,
-            )
+        made = None
+        try:
+            with deaf(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as a port that was taken: another one is
+                made = distributed.LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    worker_dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
             return Cluster(grid, distributed.Client(made, timeout=timeout), made, cluster, work)
+        except BaseException:  # Ctrl-C too: nobody else will close it
+            if made is not None:
+                made.close(timeout=5)
+            raise
     try:
         client = distributed.Client(cluster, timeout=timeout)
-    except (OSError, TimeoutError, ValueError) as error:
+    except OSError as error:  # a time-out is one
         raise InputError(
             f"cluster={cluster} does not answer within {timeout:g} s ({_first_words(error)}): "
             "is the scheduler running, and is this its address?"
         ) from None
+    except Exception as error:  # no port, no certificates, a protocol that is not installed
+        raise InputError(f"cluster={cluster} cannot be used ({_first_words(error)})") from None
     return Cluster(grid, client, None, cluster, work)
 
 
@@ -71,6 +81,7 @@ class Cluster:
     """A Dask client as a place for chunks: a task costs milliseconds, so that chunks are longer."""
 
     chunk_seconds = 0.5
+    deaths = 1  # Dask has tried it several times by then
 
     def __init__(self, grid: Grid, client: Any, made: Any, name: str, work: Any) -> None:
         self._grid, self._client, self._made, self._name, self._work = grid, client, made, name, work
@@ -120,11 +131,11 @@ class Cluster:
         if self._client.status != "running":
             raise self._lost()
         try:
-            threads = sum(
-                worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()
-            )
+            threads = sum(self._client.nthreads().values())
         except Exception as error:
             raise self._lost() from error
+        if self._made is not None and threads < len(self._made.worker_spec):
+            self._made.scale(len(self._made.worker_spec))  # Dask gives a worker up that is away at a bad moment
         if threads:
             self._without, self.room = time.monotonic(), 2 * threads + 1
         elif time.monotonic() - self._without > PATIENCE:

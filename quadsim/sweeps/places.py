@@ -9,11 +9,15 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from threading import Event
 from typing import Any, Protocol
 
@@ -30,6 +34,7 @@ class Chunk:
 
     groups: list[Group]
     alone: bool = False
+    died: int = 0  # how often a process died under it when it was a single cell, alone
 
     @property
     def size(self) -> int:
@@ -65,6 +70,7 @@ class Place(Protocol):
 
     room: int
     chunk_seconds: float
+    deaths: int  # that a cell must cause before it is held to be their cause
 
     def submit(self, chunk: Chunk) -> Any: ...
     def finished(self, futures: Iterable[Any]) -> list[Any]: ...
@@ -91,10 +97,29 @@ def _grid(keys: tuple[tuple[str, str], ...]) -> Grid:
     return Grid.read(dict(keys), limit=1000 * LIMIT)  # it was counted where it came from
 
 
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Threads and processes that are started herein do not hear Ctrl-C, ever; this thread does when they are there."""
+    resource_tracker.ensure_running()  # which would open the ears of the thread that starts it
+    heard: list[int] = []
+    first = threading.current_thread() is threading.main_thread()
+    usual = signal.signal(signal.SIGINT, lambda *_: heard.append(1)) if first else None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if first:
+            signal.signal(signal.SIGINT, usual)
+    if heard:
+        raise KeyboardInterrupt
+
+
 class Threads:
     """Threads of this process: compiled kernels run side by side."""
 
     chunk_seconds = 0.15
+    deaths = 1
 
     def __init__(self, grid: Grid, count: int) -> None:
         self.room, self._grid, self._stop = 2 * count, grid, Event()
@@ -122,6 +147,7 @@ class Processes:
     """Processes of this machine. One that dies takes the pool with it, and a new pool is made."""
 
     chunk_seconds = 0.25
+    deaths = 3
 
     def __init__(self, grid: Grid, count: int, work: Any = run_elsewhere) -> None:
         self.room, self._grid, self._count, self._work = 2 * count, grid, count, work
@@ -134,11 +160,12 @@ class Processes:
         return ProcessPoolExecutor(self._count, mp_context=self._context, initializer=_settle, initargs=first)
 
     def submit(self, chunk: Chunk) -> Future:
-        try:
-            return self._pool.submit(self._work, chunk.groups, self._grid.keys, self._grid.mark)
-        except BrokenProcessPool:
-            self._renew()
-            return self._pool.submit(self._work, chunk.groups, self._grid.keys, self._grid.mark)
+        with deaf():
+            try:
+                return self._pool.submit(self._work, chunk.groups, self._grid.keys, self._grid.mark)
+            except BrokenProcessPool:
+                self._renew()
+                return self._pool.submit(self._work, chunk.groups, self._grid.keys, self._grid.mark)
 
     def _renew(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -165,11 +192,7 @@ class Processes:
 
 
 def _settle(parent: int, begun: Any) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent is gone."""
-    import signal
-    import threading
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker ends when its parent is gone."""
 
     def watch() -> None:
         while os.getppid() == parent:

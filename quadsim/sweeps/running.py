@@ -107,8 +107,9 @@ def run(
                 try:
                     done = here.result(future)
                 except Died as error:
-                    waiting += _again(chunk, error, grid, store)
-                    added += chunk.alone and chunk.size == 1
+                    again = _again(chunk, error, here.deaths, grid, store)
+                    added += not again
+                    waiting += again
                     continue
                 added += store.add(done.rows, axes.USUAL)
                 pace.learn(chunk.groups, done.seconds)
@@ -118,12 +119,14 @@ def run(
     return added
 
 
-def _again(chunk: Chunk, error: Died, grid: Grid, store: Store) -> list[Chunk]:
+def _again(chunk: Chunk, error: Died, deaths: int, grid: Grid, store: Store) -> list[Chunk]:
     """What to do with a chunk whose process died: run it alone; then each of its cells; the one that kills fails."""
     if not chunk.alone:
         return [Chunk(chunk.groups, alone=True)]
     if chunk.size > 1:
         return chunk.split()
+    if chunk.died + 1 < deaths:
+        return [Chunk(chunk.groups, alone=True, died=chunk.died + 1)]
     store.add(cells.failed(chunk.groups[0], grid.deck, str(error)), axes.USUAL)
     return []
 

@@ -1,0 +1,256 @@
+"""Sweeps on a Dask cluster: the same rows, whatever happens to workers and scheduler. All of it on this machine."""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from test_kills import (
+    FULL,
+    PATIENCE,
+    POISON,
+    SLOW,
+    alone,
+    begun,
+    check_poison,
+    complaints,
+    differences,
+    end_at_poison,
+    kill_group,
+    kill_workers,
+    many,
+    rows,
+    run,
+    until,
+    words,
+    workers_of,
+)
+
+import quadsim as qs
+from quadsim import cli
+from quadsim.store import Store
+from quadsim.sweeps import Grid, cluster, running
+
+pytest.importorskip("distributed")
+
+SMALL = {"case": "3,4", "kappa": "10,1e3", "optimizers": "gd,frozen-adam,adam", "seed": "0..4"}  # 60 cells
+
+
+@contextmanager
+def dask(folder, *line):
+    """One of Dask's own commands as a process; killed in the end, with all that it started."""
+    with open(folder / "dask.log", "a") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *line], stdout=log, stderr=log, start_new_session=True, cwd=folder
+        )
+    try:
+        yield process
+    finally:
+        kill_group(process)
+
+
+@contextmanager
+def scheduler(folder):
+    """A scheduler without workers: its process and its address."""
+    place = folder / "scheduler.json"
+    place.unlink(missing_ok=True)
+    line = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
+    with dask(folder, "distributed.cli.dask_scheduler", *line) as process:
+        until(lambda: place.exists() and place.read_text().endswith("}"), process)
+        yield process, json.loads(place.read_text())["address"]
+
+
+def worker(folder, address):
+    line = ("--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder))
+    return dask(folder, "distributed.cli.dask_worker", address, *line)
+
+
+def test_a_cluster_of_processes_gives_the_same_table(tmp_path):
+    here, there = tmp_path / "here.db", tmp_path / "there.db"
+    run(here, SMALL)
+    assert run(there, SMALL, "cluster=local:2")["computed"] == 60
+    assert differences(there, here) == []
+    assert run(there, SMALL, "cluster=tcp://127.0.0.1:1")["computed"] == 0  # nobody is asked, as nothing is left
+
+
+def test_a_cluster_from_python(tmp_path):
+    frame = qs.sweep(**SMALL, cluster="local:1", store=tmp_path / "there.db")
+    here = qs.sweep(**SMALL)
+    assert frame.drop(columns="seconds").equals(here.drop(columns="seconds"))
+
+
+def kill_in_rounds(folder, keys, kills, seed):
+    """Kill workers of a local cluster at random instants, in as many sweeps as it takes."""
+    peace = folder / "peace.db"
+    run(peace, keys)
+    done = rounds = 0
+    while done < kills:
+        store, rounds = folder / f"kills-{rounds}.db", rounds + 1
+        with begun(store, keys, "cluster=local:2") as process:
+            until(lambda store=store: many(store) > 0, process)
+            now = kill_workers(process, kills - done, seed + rounds, every=(0.3, 3))
+            assert now > 0
+            assert process.wait(3 * PATIENCE) == 0, complaints(store)
+            assert alone(process)
+        assert complaints(store) == []
+        assert differences(store, peace) == []
+        done += now
+    return rounds
+
+
+def test_four_killed_workers_cost_nothing_but_time(tmp_path):
+    kill_in_rounds(tmp_path, SLOW, 4, 30)
+
+
+@pytest.mark.usefixtures("full")
+def test_twenty_five_killed_workers_cost_nothing_but_time(tmp_path, record_property):
+    rounds = kill_in_rounds(tmp_path, {**FULL, "steps": "1e6"}, 25, 31)
+    record_property("rounds", rounds)
+    print(f"in {rounds} sweeps")
+
+
+def test_a_poison_cell_costs_its_own_row_and_nothing_else(tmp_path):
+    grid = Grid.read({"case": "3", "kappa": "10", "optimizers": "gd", "seed": f"0..{2 * POISON}"})
+    with Store.writing(tmp_path / "peace.db") as store:
+        running.run(grid, store)
+    with Store.writing(tmp_path / "poison.db") as store:
+        place = cluster.connect(grid, "local:2", work=end_at_poison)
+        assert running.run(grid, store, place=place) == grid.cells
+    check_poison(tmp_path / "poison.db", tmp_path / "peace.db", grid, "every worker that ran it ended abruptly")
+
+
+def test_a_lost_scheduler_ends_with_a_sentence_and_the_same_command_continues(tmp_path):
+    store, peace = tmp_path / "lost.db", tmp_path / "peace.db"
+    with scheduler(tmp_path) as (process, address), worker(tmp_path, address), worker(tmp_path, address):
+        with begun(store, SLOW, f"cluster={address}") as sweep:
+            until(lambda: many(store) > 0, sweep)
+            kill_group(process)
+            began = time.monotonic()
+            assert sweep.wait(PATIENCE) == 1
+            assert time.monotonic() - began < 60
+        kept = rows(store)
+        assert complaints(store) == [
+            f"quadsim: the scheduler of cluster={address} is gone; {len(kept):,} rows are in {store}, and the same "
+            "command continues"
+        ]
+    assert 0 < len(kept) < 400
+    assert run(store, SLOW)["computed"] == 400 - len(kept)
+    run(peace, SLOW)
+    assert differences(store, peace, kept) == []
+
+
+def test_workers_that_come_late_and_leave_are_used_while_they_are_there(tmp_path):
+    store, peace = tmp_path / "late.db", tmp_path / "peace.db"
+    with scheduler(tmp_path) as (_, address), begun(store, SLOW, f"cluster={address}") as sweep:
+        until(lambda: Path(f"{store}.out").read_text(), sweep)
+        with worker(tmp_path, address):
+            until(lambda: many(store) > 0, sweep)
+        seen = many(store)
+        with worker(tmp_path, address):
+            assert sweep.wait(PATIENCE) == 0
+    assert seen > 0
+    assert complaints(store) == []
+    run(peace, SLOW)
+    assert differences(store, peace) == []
+
+
+def refused(capsys, tmp_path, name):
+    """What the verb says to this cluster, and its exit code."""
+    capsys.readouterr()
+    code = cli.main(["sweep", *words(SMALL), f"store={tmp_path / 'refused.db'}", f"cluster={name}"])
+    err = capsys.readouterr().err
+    assert err.startswith("quadsim: ")
+    assert err.count("\n") == 1
+    return code, err
+
+
+def test_a_cluster_that_does_not_answer_is_told_with_its_address(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(cluster.connect.__kwdefaults__, "timeout", 2.0)
+    began = time.monotonic()
+    code, err = refused(capsys, tmp_path, "tcp://127.0.0.1:1")
+    assert code == 2
+    assert "cluster=tcp://127.0.0.1:1 does not answer" in err
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nonsense", "cluster must be local:N or an address such as tcp://host:8786, got 'nonsense'"),
+        ("local:0", "cluster=local:N must be a whole number from 1 to 256, got 0"),
+        ("local:many", "cluster must be local:N or an address"),
+        ("tcp://", "cluster must be local:N or an address"),
+        ("tcp://127.0.0.1", "cluster=tcp://127.0.0.1"),
+        ("tls://127.0.0.1:1", "cluster=tls://127.0.0.1:1"),
+        ("ucx://127.0.0.1:1", "cluster=ucx://127.0.0.1:1"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(capsys, tmp_path, name, sentence):
+    code, err = refused(capsys, tmp_path, name)
+    assert code == 2
+    assert sentence in err
+
+
+def test_a_cluster_without_workers_is_waited_for_and_then_told(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    with scheduler(tmp_path) as (_, address):
+        code, err = refused(capsys, tmp_path, address)
+    assert code == 1, err
+    assert f"cluster={address} has had no worker for 1 s; 0 rows are in" in err
+    assert "the same command continues" in err
+
+
+def test_without_dask_it_is_told_how_to_get_it(tmp_path):
+    line = "import sys; sys.modules['distributed'] = None; from quadsim import cli; sys.exit(cli.main(sys.argv[1:]))"
+    told = subprocess.run(
+        [sys.executable, "-c", line, "sweep", *words(SMALL), "store=none.db", "cluster=local:2"],
+        capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert told.stderr == "quadsim: cluster=local:2 needs Dask: pip install 'quadsim[dask]'\n"
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    store = tmp_path / "orphans.db"
+    with begun(store, SLOW, "cluster=local:2") as process:
+        until(lambda: workers_of(process.pid) and many(store) > 0, process)
+        os.kill(process.pid, signal.SIGKILL)  # it alone
+        process.wait(PATIENCE)
+        assert alone(process)
+    assert run(store, SLOW)["cells"] == 400
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path):
+    store = tmp_path / "stopped.db"
+    with begun(store, SLOW, "cluster=local:2") as process:
+        until(lambda: many(store) > 0, process)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        assert process.wait(PATIENCE) == 130
+        assert alone(process)
+    sentence = f"quadsim: interrupted; {many(store):,} rows are in {store}, and the same command continues"
+    assert complaints(store) == [sentence]
+
+
+def test_chunks_take_half_a_second_once_the_pace_is_known(tmp_path):
+    grid = Grid.read({"case": "3,4", "kappa": "10:1e6:log25", "optimizers": "gd,frozen-adam,adam", "seed": "0..29"})
+    place = cluster.connect(grid, "local:2")
+    seconds, result = [], place.result
+
+    def noted(future):
+        done = result(future)
+        seconds.append(done.seconds)
+        return done
+
+    place.result = noted
+    with Store.writing(tmp_path / "chunks.db") as store:
+        assert running.run(grid, store, place=place) == 4500
+    learned = seconds[10:-5]
+    print([round(s, 2) for s in seconds])
+    assert len(learned) > 3
+    assert 0.2 < statistics.median(learned) < 1
