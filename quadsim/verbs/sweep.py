@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -42,30 +43,43 @@ def sweep(words: Words) -> int:
     retry = grammar.flag("retry", words.keys.get("retry", "false"))
     grid = sweeps.Grid.read(keys, checks.whole("limit", limit, at_least=1))
     make = _place(words.keys, grid)
-    path = Path(words.keys.get("store", FOLDER / f"{stem('sweep', keys)}.db"))
     grid.check()
-    if "store" not in words.keys:
-        results.check_folder(FOLDER)
+
+    def plan_for(store: Store | None) -> Plan:
+        return sweeps.plan(grid, store, workers=_workers(words.keys), retry=retry)
+
+    path = Path(words.keys["store"]) if "store" in words.keys else _usual_path(keys)
+    there = ("store" in words.keys or FOLDER.exists()) and stores.is_there(path)
     if "--dry-run" in words.flags:
-        if ("store" not in words.keys and not FOLDER.exists()) or not stores.is_there(path):
-            return _tell_plan(words, sweeps.plan(grid, retry=retry), path)
-        with stores.Store(path) as store:
-            return _tell_plan(words, sweeps.plan(grid, store, retry=retry), path)
-    if "store" not in words.keys:
-        FOLDER.mkdir(exist_ok=True)
-    quiet = "--json" in words.flags
-    began = time.perf_counter()
-    with stores.Store.writing(path, RESULTS) as store:
-        plan = sweeps.plan(grid, store, retry=retry)
+        if not there:
+            return _tell_plan(words, plan_for(None), path)
+        with stores.Store(path, new=True) as store:
+            return _tell_plan(words, plan_for(store), path)
+    quiet, began = "--json" in words.flags, time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        # a cluster that does not answer leaves no store behind
+        place = stack.enter_context(contextlib.closing(make())) if make is not None else None
+        if "store" not in words.keys:
+            FOLDER.mkdir(exist_ok=True)
+        store = stack.enter_context(stores.Store.writing(path, RESULTS))
+        plan = plan_for(store)
         _show_plan(plan, path, sys.stderr if quiet else sys.stdout)
         try:
-            added = _run(grid, store, plan, make, words, retry)
+            with counter("cells", grid.cells, tenths=True, start=plan.done) as show:
+                added = sweeps.run(
+                    grid,
+                    store,
+                    place=place,
+                    command=command("sweep", grid.keys),
+                    versions=results.versions(),
+                    retry=retry,
+                    progress=lambda done, _: show(done),
+                )
         except KeyboardInterrupt:
-            return _stopped("interrupted", store, grid, 130)
+            return _stopped("interrupted", store, 130)
         except Lost as error:
-            return _stopped(str(error), store, grid, 1)
-        seconds = time.perf_counter() - began
-        result = _summary(grid, store, path) | {"computed": added, "seconds": seconds}
+            return _stopped(str(error), store, 1)
+        result = _summary(grid, store, path) | {"computed": added, "seconds": time.perf_counter() - began}
     if quiet:
         print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
     else:
@@ -73,21 +87,12 @@ def sweep(words: Words) -> int:
     return 0
 
 
-def _run(
-    grid: Grid, store: Store, plan: Plan, make: Callable[[], Place] | None, words: Words, retry: bool
-) -> int:  # fmt: skip
-    from quadsim import results, sweeps
+def _usual_path(keys: dict[str, str]) -> Path:
+    """Where rows go if no store is named: the same for the same keys, so that the same command continues."""
+    from quadsim import results
 
-    with counter("cells", grid.cells, tenths=True, start=plan.done) as show:
-        return sweeps.run(
-            grid,
-            store,
-            place=make() if make is not None and plan.done < grid.cells else None,
-            command=command("sweep", grid.keys),
-            versions=results.versions(),
-            retry=retry,
-            progress=lambda done, _: show(done),
-        )
+    results.check_folder(FOLDER)
+    return FOLDER / f"{stem('sweep', keys)}.db"
 
 
 def _place(keys: dict[str, str], grid: Grid) -> Callable[[], Place] | None:
@@ -97,7 +102,14 @@ def _place(keys: dict[str, str], grid: Grid) -> Callable[[], Place] | None:
     return sweeps.place(grid, cluster=keys.get("cluster"), **counts)
 
 
-def _stopped(why: str, store: Store, grid: Grid, code: int) -> int:
+def _workers(keys: dict[str, str]) -> int | None:
+    """How many run side by side, as far as the keys say."""
+    local = keys.get("cluster", "").partition("local:")[2]
+    counted = keys.get("threads") or keys.get("workers") or local
+    return int(float(counted)) if counted else None
+
+
+def _stopped(why: str, store: Store, code: int) -> int:
     print(
         f"quadsim: {why}; {len(store):,} rows are in {store.path}, and the same command continues", file=sys.stderr
     )  # fmt: skip
