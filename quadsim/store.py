@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x71756164  # "quad": how SQLite marks whose file it is
 SCHEMA = 1
+HALF = 12  # bytes of a key that say what a cell is; as many more say by what code it was computed
 AT_ONCE = 20_000  # rows read together
 MAGIC = b"SQLite format 3\0"
 MOST_TRIES = 20  # to lock a file that others remove as they leave
@@ -170,8 +171,8 @@ class Store:
     def add(self, rows: Iterable[dict[str, Any]], usual: dict[str, Any] | None = None) -> int:
         """Add these rows, each with its `key`, all or none of them; how many were new.
 
-        A row whose key is there already is left out, unless that one is an error. ``usual`` are the values, by column,
-        that a row has which does not say.
+        A row whose key is there already is left out, unless that one is an error. It takes the place of one of the same
+        cell by other code. ``usual`` are the values, by column, that a row has which does not say.
         """
         rows = list(rows)
         if not rows:
@@ -188,6 +189,8 @@ class Store:
             by_names: dict[tuple[str, ...], list[list[Any]]] = {}
             for row in rows:
                 by_names.setdefault(tuple(row), []).append([_kept(value) for value in row.values()])
+            other = "DELETE FROM cells WHERE key BETWEEN ? AND ? AND key <> ?"
+            self._base.executemany(other, [(*_of_one_cell(row["key"]), row["key"]) for row in rows])
             if "status" in there:
                 gone = [(row["key"],) for row in rows]
                 self._base.executemany("DELETE FROM cells WHERE key = ? AND status = 'error'", gone)
@@ -262,6 +265,9 @@ class Store:
 
         def flush() -> None:
             nonlocal new, differ
+            mine = [row for row in bundle if not self._by_other_code(row["key"])]
+            differ += len(bundle) - len(mine)
+            bundle[:] = mine
             before = self._results(row["key"] for row in bundle)
             failed = {key for key, result in before.items() if result[0] == "error"}
             for row in bundle:
@@ -280,6 +286,10 @@ class Store:
                 self._base.execute("INSERT OR IGNORE INTO sweeps VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return new, differ
 
+    def _by_other_code(self, key: bytes) -> bool:
+        question = "SELECT 1 FROM cells WHERE key BETWEEN ? AND ? AND key <> ? LIMIT 1"
+        return self._base.execute(question, (*_of_one_cell(key), key)).fetchone() is not None
+
     def _results(self, keys: Iterable[bytes]) -> dict[bytes, tuple]:
         there = self.columns()
         names = [_quoted(name) if name in there else "NULL" for name in COMPARED]
@@ -288,6 +298,11 @@ class Store:
 
 
 COMPARED = ("status", "steps_to_tol", "loss", "grad_norm")  # what two rows of one key must have alike
+
+
+def _of_one_cell(key: bytes) -> tuple[bytes, bytes]:
+    """The least and the largest key of the same cell."""
+    return key[:HALF], key[:HALF] + b"\xff" * max(len(key) - HALF, HALF)
 
 
 def _result(row: dict[str, Any]) -> tuple:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import quadsim as qs
 from quadsim import store as stores
 from quadsim.checks import InputError
-from quadsim.store import Store, StoreError
+from quadsim.store import HALF, Store, StoreError
 
 GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "seed": range(3)}
 
@@ -30,9 +30,14 @@ def listing(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+def key_of(number, code=0):
+    """The key of a cell, as computed by some code."""
+    return number.to_bytes(HALF) + code.to_bytes(HALF)
+
+
 def row(number, **more):
     return {
-        "key": number.to_bytes(16),
+        "key": key_of(number),
         "status": "converged",
         "steps_to_tol": number,
         "loss": number / 3,
@@ -57,26 +62,26 @@ def test_a_row_is_written_once(folder):
         assert len(store) == 3
         assert dict(store.rows(["steps_to_tol", "loss"]))[2] == 2 / 3
     with Store("s.db") as store:
-        assert store.keys() == {number.to_bytes(16) for number in (1, 2, 3)}
+        assert store.keys() == {key_of(number) for number in (1, 2, 3)}
         assert store.tally("status") == {"converged": 3}
 
 
 def test_a_row_that_failed_gives_way_to_one_that_did_not_and_never_the_other_way_round(folder):
-    failed = {"key": (1).to_bytes(16), "status": "error", "error": "why"}
+    failed = {"key": key_of(1), "status": "error", "error": "why"}
     with Store.writing("s.db") as store:
         store.add([failed])
         assert store.keys(errors=False) == set()
         assert store.add([row(1)]) == 1
         assert store.add([failed]) == 0
         assert store.tally("status") == {"converged": 1}
-        assert store.keys(errors=False) == {(1).to_bytes(16)}
+        assert store.keys(errors=False) == {key_of(1)}
 
 
 def test_rows_come_whole_or_not_at_all(folder):
     with Store.writing("s.db") as store:
         store.add([row(1)])
         with pytest.raises(Exception):  # noqa: B017, PT011
-            store.add([row(2), {"key": (3).to_bytes(16), "loss": object()}])
+            store.add([row(2), {"key": key_of(3), "loss": object()}])
         assert len(store) == 1
         assert store.columns() == ["status", "steps_to_tol", "loss", "grad_norm"]
 
@@ -92,7 +97,7 @@ PLAIN = st.none() | NUMBER | TEXT
 @settings(max_examples=80)
 def test_values_come_back_as_they_were(values):
     with Store.writing(None) as store:
-        store.add([{"key": number.to_bytes(16), "place": number, **value} for number, value in enumerate(values)])
+        store.add([{"key": key_of(number), "place": number, **value} for number, value in enumerate(values)])
         names = [name for name in ("a", "b c", 'd"', "select") if name in store.columns()]
         back = list(store.rows(["place", *names])) if values else []
     for (place, *kept), value in zip(back, values, strict=True):
@@ -383,6 +388,23 @@ def merged(target, *others):
     return told
 
 
+def test_a_row_takes_the_place_of_the_same_cell_by_other_code(folder):
+    with Store.writing("s.db") as store:
+        assert store.add([row(1), row(2)]) == 2
+        assert store.add([row(1, key=key_of(1, code=7), loss=0.5)]) == 1
+        assert store.keys() == {key_of(1, code=7), key_of(2)}
+        assert store.add([row(1, key=key_of(1, code=7), loss=0.6)]) == 0  # the same code: what is there stays
+        assert dict(store.rows(["steps_to_tol", "loss"])) == {1: 0.5, 2: 2 / 3}
+
+
+def test_a_merge_keeps_the_row_that_is_there_of_a_cell_by_other_code(folder):
+    made("new.db", [row(1, key=key_of(1, code=7), loss=0.5)])
+    made("old.db", [row(1), row(2)])
+    assert merged("new.db", "old.db") == [(1, 1)]
+    with Store("new.db") as store:
+        assert store.keys() == {key_of(1, code=7), key_of(2)}
+
+
 def test_merged_rows_are_there_once_and_conflicts_are_counted(folder):
     made("a.db", [row(1), row(2, only_a=5)])
     made("b.db", [row(2, loss=9.0), row(3, only_b="x")])
@@ -401,7 +423,7 @@ def test_conflicts_are_counted_where_no_row_got_to_its_tolerance(folder):
 
 
 def test_failed_rows_are_counted_as_what_they_are(folder):
-    failed = {"key": (1).to_bytes(16), "status": "error", "error": "why"}
+    failed = {"key": key_of(1), "status": "error", "error": "why"}
     made("errors.db", [failed])
     made("done.db", [row(1)])
     assert merged("x.db", "errors.db", "errors.db") == [(1, 0), (0, 0)]  # the same once more is nothing new

@@ -22,8 +22,8 @@ TOL = "1e-6"
 class Cell:
     """What runs on a problem: an optimizer under conditions.
 
-    ``said`` are the keys of its conditions. ``name`` is what tells it from all other cells of its problem, the code
-    that runs it included.
+    ``said`` are the keys of its conditions. ``name`` is what tells it from all other cells of its problem, ``code``
+    what runs it.
     """
 
     optimizer: Optimizer
@@ -36,6 +36,7 @@ class Cell:
     schedule: Schedule
     said: dict[str, str]
     name: bytes
+    code: bytes
 
     @property
     def together(self) -> tuple[Any, ...]:
@@ -138,6 +139,6 @@ def _cell(optimizer: Optimizer, lr_given: bool, said: dict[str, str], how: dict[
     told = [
         optimizer.name, *(f"{key}={value!r}" for key, value in optimizer.settings().items()), engine, repr(tol),
         repr(steps), repr(how["start"]), repr(noise if noise.any else None), str(schedule),
-        code.of_engine(type(optimizer), engine, noise.any),
     ]  # fmt: skip
-    return Cell(optimizer, origins, engine, tol, steps, said=said, name="\n".join(told).encode(), **how)
+    by = code.of_engine(type(optimizer), engine, noise.any).encode()
+    return Cell(optimizer, origins, engine, tol, steps, said=said, name="\n".join(told).encode(), code=by, **how)

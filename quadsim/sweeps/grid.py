@@ -19,6 +19,7 @@ from typing import Any
 from quadsim import checks, grammar, request
 from quadsim.checks import InputError
 from quadsim.optimizers import OPTIMIZERS
+from quadsim.store import HALF
 from quadsim.sweeps import axes, code, deck
 from quadsim.sweeps.axes import CELL_KEYS, PROBLEM_KEYS, Value
 from quadsim.sweeps.deck import Cell
@@ -101,23 +102,25 @@ class Grid:
     @cached_property
     def mark(self) -> str:
         """What tells the deck, and the code that runs it, from others."""
-        return hashlib.sha256(b"\n\n".join(cell.name for cell in self.deck)).hexdigest()
+        return hashlib.sha256(b"\n\n".join(cell.name + cell.code for cell in self.deck)).hexdigest()
 
     def walk(self) -> Iterator[Group]:
-        """All groups with all their cells, and the cells' keys."""
+        """All groups with all their cells, and their keys: half of one says what the cell is, half by what code."""
         everything = tuple(range(len(self.deck)))
-        problems: Any = ((said, _hashed(said)) for said in self.problems)
+        problems: Any = ((said, *_hashed(said)) for said in self.problems)
         if len(self.seeds) > 1:
             problems = list(problems)
         for seed in self.seeds:
-            for said, begun in problems:
+            for said, begun, data in problems:
                 of_seed = begun.copy()
                 of_seed.update(f"seed={seed}\n".encode())
                 keys = []
                 for cell in self.deck:
                     one = of_seed.copy()
                     one.update(cell.name)
-                    keys.append(one.digest()[:16])
+                    what = one.digest()[:HALF]
+                    one.update(cell.code + data)
+                    keys.append(what + one.digest()[:HALF])
                 yield Group(said, seed, everything, tuple(keys))
 
     def check(self) -> None:
@@ -133,11 +136,10 @@ class Grid:
             raise first
 
 
-def _hashed(said: Said) -> Any:
-    """The beginning of the keys of a problem's cells."""
+def _hashed(said: Said) -> tuple[Any, bytes]:
+    """The beginning of the keys of a problem's cells, and the fingerprint of its data."""
     lines = [f"{key}={text}\n" for key, text in sorted(in_full(said).items())]
-    data = code.of_data(said.get("case"), said.get("network"))
-    return hashlib.sha256("".join([*lines, f"data={data}\n"]).encode())
+    return hashlib.sha256("".join(lines).encode()), code.of_data(said.get("case"), said.get("network")).encode()
 
 
 def _refuse(key: str, keys: dict[str, str]) -> None:
