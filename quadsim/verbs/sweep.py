@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +57,15 @@ def sweep(words: Words) -> int:
             return _tell_plan(words, plan_for(store), path)
     quiet, began = "--json" in words.flags, time.perf_counter()
     with contextlib.ExitStack() as stack:
-        # a cluster that does not answer leaves no store behind
-        place = stack.enter_context(contextlib.closing(make())) if make is not None else None
         if "store" not in words.keys:
             FOLDER.mkdir(exist_ok=True)
+        unused = stack.enter_context(_removed_if_unused(path, not there))
         store = stack.enter_context(stores.Store.writing(path, RESULTS))
         plan = plan_for(store)
-        _show_plan(plan, path, sys.stderr if quiet else sys.stdout)
         try:
+            place = make() if make is not None and plan.done < grid.cells else None
+            unused.clear()
+            _show_plan(plan, path, sys.stderr if quiet else sys.stdout)
             with counter("cells", grid.cells, tenths=True, start=plan.done) as show:
                 added = sweeps.run(
                     grid,
@@ -85,6 +86,17 @@ def sweep(words: Words) -> int:
     else:
         _show(result, path)
     return 0
+
+
+@contextlib.contextmanager
+def _removed_if_unused(path: Path, new: bool) -> Iterator[set[Path]]:
+    """A new store is removed in the end if it is still in the set: as where a cluster did not answer."""
+    unused = {path} if new else set()
+    try:
+        yield unused
+    finally:
+        for one in unused:
+            one.unlink(missing_ok=True)
 
 
 def _usual_path(keys: dict[str, str]) -> Path:
