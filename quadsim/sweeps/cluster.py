@@ -21,7 +21,7 @@ from quadsim.solver import cores
 from quadsim.sweeps.grid import Grid
 from quadsim.sweeps.places import Chunk, Died, Done, Lost, deaf, run_elsewhere
 
-TIMEOUT = 10.0  # seconds for a cluster to answer
+TIMEOUT = 15.0  # seconds for a cluster to answer
 LOOK = 0.5  # seconds between two looks at whether the cluster is still there
 PATIENCE = 60.0  # seconds for a cluster without workers to get one
 LOCAL = re.compile(r"local(?::([0-9]{1,6}))?")
