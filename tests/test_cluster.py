@@ -105,14 +105,14 @@ def kill_in_rounds(folder, keys, kills, seed):
 
 
 def test_four_killed_workers_cost_nothing_but_time(tmp_path):
-    kill_in_rounds(tmp_path, SLOW, 4, 30)
+    assert kill_in_rounds(tmp_path, SLOW, 4, 30) >= 1
 
 
 @pytest.mark.usefixtures("full")
 def test_twenty_five_killed_workers_cost_nothing_but_time(tmp_path, record_property):
     rounds = kill_in_rounds(tmp_path, {**FULL, "steps": "1e6"}, 25, 31)
     record_property("rounds", rounds)
-    print(f"in {rounds} sweeps")
+    assert rounds >= 1
 
 
 def test_a_poison_cell_costs_its_own_row_and_nothing_else(tmp_path):

@@ -184,7 +184,7 @@ def phase(store, before, now, cells):
 
 @pytest.mark.parametrize("others", [(), ("workers=2",)], ids=["threads", "workers"])
 def test_six_kills_cost_nothing_but_time(tmp_path, others):
-    kill_again_and_again(tmp_path, SHORT, 6, 20, *others)
+    assert len(kill_again_and_again(tmp_path, SHORT, 6, 20, *others)) == 6
 
 
 @pytest.mark.usefixtures("full")
