@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quadsim as qs
-from quadsim import store as stores
 from quadsim.checks import InputError
-from quadsim.store import HALF, Store, StoreError
+from quadsim.store import HALF, Store, StoreError, door
+from quadsim.store import rows as stored
 
 GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "seed": range(3)}
 
@@ -109,7 +109,7 @@ def test_values_come_back_as_they_were(values):
 
 @pytest.mark.parametrize("bundle", [2, 20_000])
 def test_a_table_has_kinds_that_do_not_depend_on_how_it_is_read(folder, monkeypatch, bundle):
-    monkeypatch.setattr(stores, "AT_ONCE", bundle)
+    monkeypatch.setattr(stored, "AT_ONCE", bundle)
     rows = [row(k) for k in range(5)]
     rows[1] |= {"lr": 0.5, "word": "x", "whole": 7}
     rows[4] |= {"lr": "0.5/0.1", "mixed": 1}
@@ -140,7 +140,7 @@ def other_database(path, mode="DELETE"):
 def marked(path, schema):
     """A file with our mark, and nothing in it."""
     base = sqlite3.connect(path)
-    base.execute(f"PRAGMA application_id = {stores.APPLICATION}")
+    base.execute(f"PRAGMA application_id = {door.APPLICATION}")
     base.execute(f"PRAGMA user_version = {schema}")
     base.close()
 
@@ -160,12 +160,12 @@ def zeroed(path):
 FOREIGN = {
     "text": lambda path: path.write_text("case,kappa\n3,10\n"),
     "one letter": lambda path: path.write_text("S"),
-    "the magic alone": lambda path: path.write_bytes(stores.MAGIC),
-    "the magic and noise": lambda path: path.write_bytes(stores.MAGIC + random.Random(0).randbytes(5000)),
+    "the magic alone": lambda path: path.write_bytes(door.MAGIC),
+    "the magic and noise": lambda path: path.write_bytes(door.MAGIC + random.Random(0).randbytes(5000)),
     "another database": other_database,
     "another database with a journal of writes": lambda path: other_database(path, "WAL"),
-    "a newer schema": lambda path: marked(path, stores.SCHEMA + 1),
-    "the mark alone": lambda path: marked(path, stores.SCHEMA),
+    "a newer schema": lambda path: marked(path, door.SCHEMA + 1),
+    "the mark alone": lambda path: marked(path, door.SCHEMA),
     "truncated": truncated,
     "pages of zeros": zeroed,
     "a folder": lambda path: path.mkdir(),
