@@ -1,5 +1,7 @@
 """Settings for all tests: the same examples in every run, and no deadline, since the first call may compile."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -7,6 +9,10 @@ from quadsim.checks import InputError
 
 settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("quadsim")
+
+# Where the tests run in the background Ctrl-C is ignored, and the processes they begin would ignore it too. (A
+# preexec_fn would do as well, but forks, and jax warns of every fork once it is imported.)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

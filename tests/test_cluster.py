@@ -1,5 +1,6 @@
 """Sweeps on a Dask cluster: the same rows, whatever happens to workers and scheduler. All of it on this machine."""
 
+import gc
 import json
 import os
 import signal
@@ -195,6 +196,10 @@ def test_a_cluster_that_cannot_be_is_refused(capsys, tmp_path, name, sentence):
     code, err = refused(capsys, tmp_path, name)
     assert code == 2
     assert sentence in err
+    import distributed
+
+    begun_clients = [one for one in gc.get_objects() if isinstance(one, distributed.Client)]
+    assert {getattr(one, "status", "never begun") for one in begun_clients} <= {"closed", "never begun"}
 
 
 def test_a_cluster_without_workers_is_waited_for_and_then_told(capsys, tmp_path, monkeypatch):

@@ -35,13 +35,8 @@ def begin(store, keys, *others):
     """The sweep verb as a process of its own, at the head of a group; what it says goes to files beside the store."""
     line = [sys.executable, "-m", "quadsim", "sweep", *words(keys), f"store={store}", *others]
     with open(f"{store}.out", "w") as out, open(f"{store}.err", "w") as err:
-        how = {"start_new_session": True, "cwd": Path(store).parent, "preexec_fn": hear}
+        how = {"start_new_session": True, "cwd": Path(store).parent}
         return subprocess.Popen(line, stdout=out, stderr=err, **how)
-
-
-def hear():
-    """Let a new process hear Ctrl-C, also where the tests run in the background and do not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -426,17 +426,12 @@ def test_a_full_disk_at_any_moment(command, tmp_path):
             subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)
 
 
-def hear():
-    """Let a new process hear Ctrl-C, also where the tests run in the background and do not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_what_an_interrupt_or_a_kill_leaves_goes_on(tmp_path):
     words = [sys.executable, "-m", "quadsim", *LARGE.replace("log10", "log200").split(), "store=s.db", "threads=1"]
     kept = 0
     for how, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(words, cwd=tmp_path, preexec_fn=hear, **pipes)
+        process = subprocess.Popen(words, cwd=tmp_path, **pipes)
         until = time.monotonic() + 30
         while time.monotonic() < until and process.poll() is None:
             try:

@@ -13,6 +13,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from quadsim import checks
@@ -60,13 +61,13 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
                     worker_dashboard_address=None,
                     silence_logs=logging.CRITICAL,
                 )
-            return Cluster(grid, distributed.Client(made, timeout=timeout), made, cluster, work)
+            return Cluster(grid, _client(made, timeout), made, cluster, work)
         except BaseException:  # Ctrl-C too: nobody else will close it
             if made is not None:
                 made.close(timeout=5)
             raise
     try:
-        client = distributed.Client(cluster, timeout=timeout)
+        client = _client(cluster, timeout)
     except OSError as error:  # a time-out is one
         raise InputError(
             f"cluster={cluster} does not answer within {timeout:g} s ({_first_words(error)}): "
@@ -75,6 +76,24 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
     except Exception as error:  # no port, no certificates, a protocol that is not installed
         raise InputError(f"cluster={cluster} cannot be used ({_first_words(error)})") from None
     return Cluster(grid, client, None, cluster, work)
+
+
+def _client(address: Any, timeout: float) -> Any:
+    """Dask's client; one that cannot be is closed at once.
+
+    Dask would close it when the garbage is collected, and if that happens while another client begins, both wait for
+    one lock, for ever.
+    """
+    from distributed import Client
+
+    client: Any = Client.__new__(Client)
+    try:
+        client.__init__(address, timeout=timeout)
+    except BaseException:
+        with suppress(Exception):  # it may be too unfinished to be closed
+            client.close(timeout=5)
+        raise
+    return client
 
 
 class Cluster:
