@@ -26,6 +26,7 @@ quadsim: optimizers on block-diagonal quadratics whose spectra you control
   python -m quadsim spectra model=gpt2        a measured network: densities, eigenvalues, distances between blocks
   python -m quadsim measure model=gpt2 text=FILE   measure one yourself (needs quadsim[torch])
   python -m quadsim verify                    every claim of the theory: its evidence and its verdict
+  python -m quadsim reproduce                 the published figures made anew, each with its verdicts
   python -m quadsim bench                     this machine: quadsim beside numpy, torch.optim and optax
   python -m quadsim list                      the cases, optimizers, laws, measured networks and claims there are
 
@@ -84,6 +85,9 @@ plot      STORE x=AXIS y=steps_to_tol|loss|… out=FOLDER, and KEY=a,b: only the
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
 verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the ledger as a document); exit code 1 if a
           verdict is not the one that the ledger's status stands for
+reproduce all figures, or names: zhang_four_cases rotation_axis … (a script's path too) fast=true (few draws, into
+          figures/fast) redraw=true (from the tables that are there) workers=N out; exit code 1 if a script fails or a
+          verdict is not the recorded one
 bench     sizes=3x3,4x30 (blocks x block size) optimizers=gd,adam lanes=1,64 threads=1,2 peers=numpy,torch,optax
           parts=steps,problems,start seconds=S (of a round) rounds=N out
 measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b (* stands for anything)
@@ -163,4 +167,5 @@ VERBS = {  # where each verb lives; a verb is imported when it is used
     "export": ("store", "export"),
     "merge": ("store", "merge"),
     "plot": ("plot", "plot"),
+    "reproduce": ("reproduce", "reproduce"),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from quadsim.plots.canvas import spread
 from quadsim.plots.findings import finding, joined, key, name_of_y
 from quadsim.plots.medians import QUARTILES, broken, fits, floats, medians, names_of, numbers, runs
 from quadsim.plots.scales import Heights, Scale
@@ -211,7 +212,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, float], texts: Mapping[str, str],
     tall = axes.get_position().height * axes.get_figure().get_figheight() * 72  # type: ignore[union-attr]
     wanted = axes.transAxes.inverted().transform(axes.transData.transform([(1, ends[name]) for name in names]))[:, 1]
     wanted = np.clip(wanted, 0, 1) * tall
-    for name, at, level in zip(names, _spread(wanted, 9.2 * _lines_in(texts), tall), wanted, strict=True):
+    for name, at, level in zip(names, spread(wanted, 9.2 * _lines_in(texts), tall), wanted, strict=True):
         colour = colours[name]
         if abs(at - level) > 3:
             thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1.5}
@@ -220,15 +221,3 @@ def _label_ends(axes: Axes, ends: Mapping[str, float], texts: Mapping[str, str],
         axes.annotate(texts[name], (1, 0), xycoords="axes fraction", xytext=(9, at), textcoords="offset points",
                       va="center", color=colour, fontsize=7.5, fontweight="bold", linespacing=1.0,
                       annotation_clip=False)  # fmt: skip
-
-
-def _spread(wanted: np.ndarray, apart: float, high: float) -> np.ndarray:
-    """The heights from 0 to high, so far apart, that are nearest to the wanted (ascending) ones."""
-    steps = apart * np.arange(len(wanted))
-    pools: list[list[float]] = []
-    for value in wanted - steps:  # isotonic regression: neighbours out of order share their mean
-        pools.append([value])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    level = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
-    return np.clip(level, 0, max(high - steps[-1], 0)) + steps

@@ -28,6 +28,7 @@ LINES: dict[str, Any] = {
 }  # fmt: skip
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
 PALETTE = (*list(COLOURS.values())[:6], *OTHERS)  # for what is no optimizer
+CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
 LOWEST, HIGHEST = 1e-200, 1e3  # relative gradient norms beyond these are left out
 STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quadsim.plots.style import COLOURS, STYLE, power_ticks
+from quadsim.plots.style import CASE_COLOURS, COLOURS, STYLE, power_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 
 def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:

@@ -1,0 +1,222 @@
+"""A published figure, made anew and checked: what was published beside what came out, and a verdict from the two.
+
+A script in experiments/ has one `Reproduction`: how to measure, what to check in the tables that this gives, how to
+draw them. Checks see tables and nothing else, so a verdict is a function of the data that lies beside it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim import checks, results
+from quadsim.checks import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+ORDER = (  # the scripts, as they are shown
+    "zhang_four_cases",
+    "zhang_histograms",
+    "zhang_heat_maps",
+    "zhang_r",
+    "zhang_js_gap",
+    "orvieto_gower",
+    "orvieto_gower_eps",
+    "adam_mini_scaling",
+    "adam_mini_blockwise",
+    "das_preconditioning",
+    "kunstner_bach_zipf",
+    "adam_floor",
+    "float64_trap",
+    "rotation_axis",
+    "massive_lion",
+    "skip_update",
+    "batch_crossover",
+    "zoo_kappa",
+)
+VERDICTS = {True: "reproduced", False: "differs", None: "cannot be checked"}
+Tables = dict[str, "pd.DataFrame"]  # by the suffix of the file: "" and, say, "-draws"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sentence of what was published, beside what came out.
+
+    Parameters
+    ----------
+    what :
+        What is compared, in a few words.
+    published, found :
+        What was published, and what came out; short, with its numbers.
+    holds :
+        Whether the two agree; None where that cannot be known.
+    why :
+        Why not, if they do not.
+    """
+
+    what: str
+    published: str
+    found: str
+    holds: bool | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return VERDICTS[self.holds if self.holds is None else bool(self.holds)]
+
+    def row(self) -> dict[str, str]:
+        """The check in plain words; the reason is that of a difference."""
+        words = {key: text for key, text in asdict(self).items() if key != "holds"}
+        return {**words, "why": "" if self.holds else self.why or "not explained", "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published figure and how it is made anew.
+
+    Parameters
+    ----------
+    name :
+        The stem of its files.
+    source :
+        Whose figure it is: "Zhang et al., figure 3".
+    arxiv :
+        Where that is to be read, or nothing.
+    measure :
+        fast → tables. ``fast`` asks for as few draws as show the same.
+    check :
+        tables → checks.
+    draw :
+        tables → the figure, whose title states what was found.
+    """
+
+    name: str
+    source: str
+    measure: Callable[[bool], Tables]
+    check: Callable[[Tables], Sequence[Check]]
+    draw: Callable[[Tables], Figure]
+    arxiv: str = ""
+
+    def make(self, folder: Path, command: str, *, fast: bool = False, redraw: bool = False) -> dict[str, Any]:
+        """Measure, check, draw and write; what is known of it then (its JSON). ``redraw``: from the tables there."""
+        tables, said = self.read(folder) if redraw else (self.measure(fast), {"fast": fast})
+        figure = self.draw(tables)
+        made = {
+            "name": self.name,
+            "source": self.source,
+            "arxiv": self.arxiv,
+            "title": " ".join(figure.get_suptitle().split()),
+            "command": command,
+            "fast": said["fast"],
+            "tables": list(tables),
+            "checks": [one.row() for one in self.check(tables)],
+            "versions": said.get("versions") or results.versions(),
+        }
+        results.write(folder, self.name, figure, tables, made)
+        return made
+
+    def read(self, folder: Path) -> tuple[Tables, dict[str, Any]]:
+        """The tables that lie in a folder, and what is known of them."""
+        import pandas as pd
+
+        path = folder / f"{self.name}.json"
+        if not path.is_file():
+            raise InputError(f"{path} is not there: make it first, without redraw=true")
+        said = json.loads(path.read_text(encoding="utf-8"))
+        paths = {suffix: folder / f"{self.name}{suffix}.csv" for suffix in said["tables"]}
+        return {suffix: pd.read_csv(path, float_precision="round_trip") for suffix, path in paths.items()}, said
+
+
+def load(path: Path) -> Reproduction:
+    """The reproduction that a script holds."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path} is not a Python script: give one such as experiments/zhang_four_cases.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    found = getattr(module, "REPRODUCTION", None)
+    if not isinstance(found, Reproduction):
+        raise InputError(f"{path} has no REPRODUCTION: its last lines say how to measure, check and draw")
+    return found
+
+
+def scripts(names: Iterable[str] = ()) -> list[Path]:
+    """The scripts of these names, or paths; all of them if none is named."""
+    folder = next((at for at in (Path("experiments"), Path(__file__).parents[1] / "experiments") if at.is_dir()), None)
+    chosen = []
+    for name in names or ORDER:
+        if name.endswith(".py"):
+            chosen.append(Path(name))
+            continue
+        checks.choice("figure", name.replace("-", "_"), ORDER)
+        if folder is None:
+            raise InputError("experiments/ is not here: reproduce is for a clone of quadsim, or give a script's path")
+        chosen.append(folder / f"{name.replace('-', '_')}.py")
+    missing = [path for path in chosen if not path.is_file()]
+    if missing:
+        raise InputError(f"{missing[0]} is not there: give a script such as experiments/zhang_four_cases.py")
+    return list(dict.fromkeys(chosen))
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """What is known of the figures in a folder, in their order."""
+    paths = (folder / f"{name.replace('_', '-')}.json" for name in ORDER)
+    known = (json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file())
+    return [one for one in known if "checks" in one]
+
+
+def count(made: Iterable[dict[str, Any]]) -> str:
+    """`51 reproduced, 9 differ, 4 cannot be checked`."""
+    seen = Counter(one["verdict"] for figure in made for one in figure["checks"])
+    words = {"reproduced": "reproduced", "differs": "differ" if seen["differs"] != 1 else "differs"}
+    return ", ".join(f"{seen[verdict]} {words.get(verdict, verdict)}" for verdict in VERDICTS.values() if seen[verdict])
+
+
+def table(made: Sequence[dict[str, Any]]) -> str:
+    """All verdicts in Markdown: a row for each check."""
+    lines = ["| figure | | published | came out | verdict |", "|---|---|---|---|---|"]
+    for figure in made:
+        source = f"[{figure['source']}](figures/{figure['name']}.svg)"
+        for one in figure["checks"]:
+            verdict = f"**{one['verdict']}**" + (f": {one['why']}" if one["why"] else "")
+            cells = (source, one["what"], one["published"], one["found"], verdict)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            source = ""
+    return "\n".join(lines) + "\n"
+
+
+def gallery(made: Sequence[dict[str, Any]]) -> str:
+    """The figures in Markdown, the first one over the whole width, the others two in a row."""
+    first, others = made[:1], made[1:]
+    lines = [f"![{one['title']}](figures/{one['name']}.png)\n" for one in first]
+    for left in range(0, len(others), 2):
+        pair = others[left : left + 2]
+        if left == 0:
+            lines.append("| | |\n|---|---|")
+        cells = (f"![{_alone(one['title'])}](figures/{one['name']}.png)<br>{one['source']}" for one in pair)
+        lines.append("| " + " | ".join(cells) + " |" + (" |" if len(pair) == 1 else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _alone(title: str) -> str:
+    """A title inside a table's cell."""
+    return title.replace("|", "\\|").replace("[", "(").replace("]", ")")
+
+
+def in_step(text: str, made: Sequence[dict[str, Any]]) -> str:
+    """A README with its generated parts made anew: what stands between `<!-- verdicts -->` and `<!-- end -->`."""
+    for name, part in (("verdicts", f"{count(made)}.\n\n{table(made)}"), ("gallery", gallery(made))):
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+        if begin in text and end in text:
+            head, _, rest = text.partition(begin)
+            text = head + begin + "\n" + part + "\n" + end + rest.partition(end)[2]
+    return text
