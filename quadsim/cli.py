@@ -27,6 +27,7 @@ quadsim: optimizers on block-diagonal quadratics whose spectra you control
   python -m quadsim measure model=gpt2 text=FILE   measure one yourself (needs quadsim[torch])
   python -m quadsim verify                    every claim of the theory: its evidence and its verdict
   python -m quadsim reproduce                 the published figures made anew, each with its verdicts
+  python -m quadsim report                    verdicts, figures, claims on one page that opens from disk
   python -m quadsim bench                     this machine: quadsim beside numpy, torch.optim and optax
   python -m quadsim list                      the cases, optimizers, laws, measured networks and claims there are
 
@@ -88,6 +89,7 @@ verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the
 reproduce all figures, or names: zhang_four_cases rotation_axis … (a script's path too) fast=true (few draws, into
           figures/fast) redraw=true (from the tables that are there) workers=N out; exit code 1 if a script fails or a
           verdict is not the recorded one
+report    figures=FOLDER out=FILE.html: verdicts, figures, claims and machine on one page, with an explorer of the cases
 bench     sizes=3x3,4x30 (blocks x block size) optimizers=gd,adam lanes=1,64 threads=1,2 peers=numpy,torch,optax
           parts=steps,problems,start seconds=S (of a round) rounds=N out
 measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b (* stands for anything)
@@ -168,4 +170,5 @@ VERBS = {  # where each verb lives; a verb is imported when it is used
     "merge": ("store", "merge"),
     "plot": ("plot", "plot"),
     "reproduce": ("reproduce", "reproduce"),
+    "report": ("report", "report"),
 }

@@ -14,7 +14,7 @@ ORDER = [
     "checks", "grammar", "streams", "bootstrap", "spectra", "hessian", "problem", "cases", "noise", "schedules",
     "optimizers", "rules", "diagnosis", "own", "kernels", "compiler", "trajectory", "table", "twofold", "modes",
     "course", "closed", "tiles", "solver", "request", "objectives", "search", "tuning", "comparison", "theory",
-    "claims", "bench", "store", "sweeps", "plots", "results", "reproduction", "verbs", "cli", "__main__",
+    "claims", "bench", "store", "sweeps", "plots", "results", "reproduction", "report", "verbs", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -1,0 +1,75 @@
+"""The curves that the sliders of the report move: GD, Adam (β2 = 1) and block GD in the four cases, in closed form.
+
+For each case, condition number, heterogeneity (none: as the case deals its eigenvalues), rotation and seed, the
+gradient norm down to 1e-6 of its first value at 48 steps, evenly spaced in their logarithm from 1 to the last one.
+
+    python experiments/explorer.py
+
+takes about a minute and writes figures/explorer.json: the axes, the last steps (float32) and the curves (one byte a
+point) in the order of the axes.
+"""
+
+import base64
+import itertools
+import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import quadsim as qs
+from quadsim import plots, results
+
+AXES = {
+    "case": [1, 2, 3, 4],
+    "kappa": [50, 500, 5000, 50_000, 500_000],
+    "heterogeneity": [None, 0.0, 0.25, 0.5, 0.75, 1.0],
+    "rotation": [0.0, 0.03, 0.1, 0.3, 1.0],
+    "seed": [0, 1, 2, 3, 4],
+}
+OPTIMIZERS = (qs.GD(), qs.FrozenAdam(), qs.BlockGD())
+POINTS, TOL = 48, 1e-6
+TOP, BOTTOM = 1.0, -6.1  # log10 of what the bytes 0 and 255 stand for
+
+
+def curves(number, kappa, heterogeneity, rotation, seed):
+    """The last step of each optimizer and its curve in bytes."""
+    problem = qs.case(number, kappa=kappa, heterogeneity=heterogeneity, rotation=rotation, seed=seed)
+    ends, heights = [], []
+    for optimizer in OPTIMIZERS:
+        run = qs.exact(problem, optimizer, w0=problem.start(seed), tol=TOL)
+        last = max(run.steps_to_tol, 2)  # an axis needs two ends
+        at = np.geomspace(1, last, POINTS)
+        height = np.interp(at, run.steps, np.log10(np.maximum(run.grad_norm / run.grad_norm[0], 1e-300)))
+        ends.append(last)
+        heights.append(np.clip((TOP - height) / (TOP - BOTTOM) * 255, 0, 255).round().astype(np.uint8))
+    return ends, heights
+
+
+def packed(values):
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def main(folder):
+    places = list(itertools.product(*AXES.values()))
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        made = list(pool.map(curves, *zip(*places, strict=True), chunksize=50))
+    told = {
+        "command": "python experiments/explorer.py",
+        "axes": AXES,
+        "optimizers": [
+            {"name": one.name, "label": one.label, "colour": plots.COLOURS[one.name]} for one in OPTIMIZERS
+        ],
+        "points": POINTS, "tol": TOL, "top": TOP, "bottom": BOTTOM,
+        "ends": packed(np.array([ends for ends, _ in made], dtype="<f4")),
+        "curves": packed(np.array([heights for _, heights in made])),
+        "versions": results.versions(),
+    }  # fmt: skip
+    path = folder / "explorer.json"
+    path.write_text(json.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"wrote {path}: {len(places):,} problems, {path.stat().st_size / 1e6:.2g} MB")
+
+
+if __name__ == "__main__":
+    main(Path(__file__).parent.parent / "figures")

@@ -1,0 +1,116 @@
+// The sliders move curves that are already here: nothing is computed but where they stand on the page.
+"use strict";
+(() => {
+  const source = document.getElementById("curves");
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const curves = bytes(data.curves);
+  const ends = new Float32Array(bytes(data.ends).buffer);
+  const names = {
+    1: "Case 1: GPT2’s blocks", 2: "Case 2: ResNet18’s blocks",
+    3: "Case 3: {1, 2, 3} {99, 100, 101} {4998, 4999, 5000}", 4: "Case 4: {1, 99, 4998} {2, 100, 4999} {3, 101, 5000}",
+  };
+  const words = {
+    kappa: ["condition number κ", (value) => value.toLocaleString("en")],
+    heterogeneity: ["heterogeneity", (value) => (value === null ? "its own" : value === 0 ? "0, alike" : value === 1 ? "1, sorted" : String(value))],
+    rotation: ["rotation", (value) => (value === 0 ? "0, diagonal" : value === 1 ? "1, Haar" : String(value))],
+    seed: ["seed", String],
+  };
+  const usual = { kappa: data.axes.kappa.indexOf(5000), heterogeneity: 0, rotation: data.axes.rotation.indexOf(1), seed: 0 };
+  const order = Object.keys(data.axes); // case first
+  const chosen = { ...usual };
+
+  const phone = matchMedia("(max-width: 760px)");
+  const high = 300, left = 46, right = 12, top = 10, bottom = 34;
+  let wide = 480, panels = [];
+  const farthest = Math.ceil(Math.log10(ends.reduce((most, end) => Math.max(most, end), 1)));
+  const x = (step) => left + (Math.log10(step) / farthest) * (wide - left - right);
+  const lowest = Math.log10(data.tol);
+  const y = (decade) => top + ((0.5 - decade) / (0.5 - lowest)) * (high - top - bottom);
+  const superscript = (n) => "10" + String(n).replace(/./g, (c) => ("-0123456789".indexOf(c) < 0 ? c : "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]));
+
+  function element(kind, attributes, parent, text) {
+    const svg = ["svg", "path", "line", "text", "circle", "g", "title"].includes(kind);
+    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", kind) : document.createElement(kind);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    if (parent) parent.appendChild(made);
+    return made;
+  }
+
+  function place(number) {
+    // the index of a problem: the axes' values in their order, the last one running fastest
+    return order.reduce((index, axis) => index * data.axes[axis].length + (axis === "case" ? data.axes.case.indexOf(number) : chosen[axis]), 0);
+  }
+
+  function path(problem, which) {
+    const n = data.points, first = (problem * data.optimizers.length + which) * n;
+    const last = ends[problem * data.optimizers.length + which];
+    let text = "";
+    for (let k = 0; k < n; k++) {
+      const decade = data.top - (curves[first + k] / 255) * (data.top - data.bottom);
+      const step = Math.pow(last, k / (n - 1));
+      text += `${k ? "L" : "M"}${x(step).toFixed(1)} ${y(Math.max(lowest, Math.min(decade, 0.5))).toFixed(1)}`;
+    }
+    return text;
+  }
+
+  function panel(number) {
+    const figure = element("figure", { id: `case-${number}` }, document.getElementById("panels"));
+    element("figcaption", {}, figure).innerHTML = `<b>${names[number]}</b><br>`;
+    const told = element("span", { "aria-live": "polite" }, figure.firstChild);
+    const svg = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": names[number] }, figure);
+    for (let decade = 0; decade >= lowest; decade -= 2) {
+      element("line", { x1: left, x2: wide - right, y1: y(decade), y2: y(decade), stroke: "#eeeeee" }, svg);
+      element("text", { x: left - 6, y: y(decade) + 4, "text-anchor": "end" }, svg, superscript(decade));
+    }
+    for (let power = 0; power <= farthest; power += farthest > 8 ? 2 : 1) {
+      element("line", { x1: x(10 ** power), x2: x(10 ** power), y1: high - bottom, y2: high - bottom + 4, stroke: "#444444" }, svg);
+      element("text", { x: x(10 ** power), y: high - bottom + 17, "text-anchor": "middle" }, svg, superscript(power));
+    }
+    element("line", { x1: left, x2: wide - right, y1: high - bottom, y2: high - bottom, stroke: "#444444" }, svg);
+    element("text", { x: (left + wide - right) / 2, y: high - 3, "text-anchor": "middle" }, svg, "steps");
+    const lines = data.optimizers.map((one) => element("path", { fill: "none", stroke: one.colour, "stroke-width": 2.2, "stroke-linejoin": "round" }, svg));
+    const marks = data.optimizers.map((one) => element("circle", { r: 3.5, fill: one.colour }, svg));
+    return { number, told, lines, marks };
+  }
+
+  function build() {
+    wide = phone.matches ? 350 : 480; // letters keep their size on a phone
+    document.getElementById("panels").replaceChildren();
+    panels = data.axes.case.map(panel);
+  }
+
+  function show() {
+    for (const { number, told, lines, marks } of panels) {
+      const problem = place(number);
+      told.replaceChildren();
+      data.optimizers.forEach((one, which) => {
+        const last = ends[problem * data.optimizers.length + which];
+        lines[which].setAttribute("d", path(problem, which));
+        marks[which].setAttribute("cx", x(last));
+        marks[which].setAttribute("cy", y(lowest));
+        element("b", { style: `color:${one.colour}` }, told, one.label);
+        told.append(` ${Math.round(last).toLocaleString("en")}${which < data.optimizers.length - 1 ? " · " : " steps"}`);
+      });
+    }
+  }
+
+  build();
+  phone.addEventListener("change", () => { build(); show(); });
+  for (const [axis, [word, tell]] of Object.entries(words)) {
+    const label = element("label", {}, document.getElementById("sliders"), word);
+    const said = element("output", { id: `${axis}-told` }, label, tell(data.axes[axis][chosen[axis]]));
+    const slider = element("input", { type: "range", id: axis, min: 0, max: data.axes[axis].length - 1, step: 1, value: chosen[axis] }, label);
+    const tellIt = () => {
+      chosen[axis] = Number(slider.value);
+      said.textContent = tell(data.axes[axis][chosen[axis]]);
+      slider.setAttribute("aria-valuetext", said.textContent);
+      show();
+    };
+    slider.value = chosen[axis];
+    slider.addEventListener("input", tellIt);
+    tellIt();
+  }
+})();

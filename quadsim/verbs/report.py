@@ -1,0 +1,51 @@
+"""`report`: verdicts, figures, claims and the machine in one HTML file that opens from disk and asks for nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from quadsim import grammar
+from quadsim.checks import InputError, shown
+from quadsim.grammar import Words
+from quadsim.verbs.screen import console
+
+KEYS = ("figures", "out")
+
+
+def report(words: Words) -> None:
+    """`report`, `report figures=FOLDER out=page.html`: the page, from what the folder holds."""
+    keys = grammar.only(words, KEYS, "report out=report.html")
+    folder = Path(keys.get("figures", "figures"))
+    path = Path(keys["out"]) if "out" in keys else folder / "report.html"
+    if not folder.is_dir():
+        raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that reproduce writes to")
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"out={shown(str(path))} must end in .html: write for example out=report.html")
+    if path.is_dir():
+        raise InputError(f"out={shown(str(path))} is a folder: write for example out={path}/report.html")
+    from quadsim import report as pages
+    from quadsim import reproduction, results
+    from quadsim.bench import machine
+
+    results.check_folder(path.parent)
+    text = pages.page(folder, machine.facts(), results.versions())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=".draft-", suffix=".html", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(draft, 0o644)
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    made = reproduction.recorded(folder)
+    told = {"file": str(path), "bytes": path.stat().st_size, "figures": len(made), "verdicts": reproduction.count(made)}
+    if "--json" in words.flags:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    told_of = f"{len(made)} figures, {told['verdicts'] or 'no verdicts yet'}; {told['bytes'] / 1e6:.2g} MB"
+    console().print(f"wrote {path}: {told_of}", highlight=False, soft_wrap=True)
