@@ -132,16 +132,16 @@ class Reproduction:
             raise InputError(f"{path} is not there: make it first, without redraw=true")
         said = json.loads(path.read_text(encoding="utf-8"))
         paths = {suffix: folder / f"{self.name}{suffix}.csv" for suffix in said["tables"]}
-        return {suffix: pd.read_csv(path, float_precision="round_trip") for suffix, path in paths.items()}, said
+        return {suffix: pd.read_csv(path) for suffix, path in paths.items()}, said
 
 
 def load(path: Path) -> Reproduction:
     """The reproduction that a script holds."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"quadsim_experiment_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path} is not a Python script: give one such as experiments/zhang_four_cases.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     found = getattr(module, "REPRODUCTION", None)
     if not isinstance(found, Reproduction):
@@ -203,7 +203,7 @@ def gallery(made: Sequence[dict[str, Any]]) -> str:
         if left == 0:
             lines.append("| | |\n|---|---|")
         cells = (f"![{_alone(one['title'])}](figures/{one['name']}.png)<br>{one['source']}" for one in pair)
-        lines.append("| " + " | ".join(cells) + " |" + (" |" if len(pair) == 1 else ""))
+        lines.append("| " + " | ".join(cells) + " |" + " |" * (2 - len(pair)))
     return "\n".join(lines) + "\n"
 
 

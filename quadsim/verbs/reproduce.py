@@ -34,10 +34,10 @@ def reproduce(words: Words) -> int:
     from quadsim import reproduction, results
     from quadsim.solver import cores
 
+    workers = checks.whole("workers", grammar.whole("workers", keys.get("workers", str(cores()))), at_least=1)
     paths = reproduction.scripts(names)
     home = paths[0].resolve().parents[1] / "figures"
     folder = Path(keys["out"]) if "out" in keys else home / "fast" if fast else home
-    workers = checks.whole("workers", grammar.whole("workers", keys.get("workers", str(cores()))), at_least=1)
     results.check_folder(folder)
     before = {one["name"]: one for one in reproduction.recorded(home)}
     began, made, failed = time.perf_counter(), [], []

@@ -1,0 +1,322 @@
+"""Reproductions: verdicts come from the data beside them, fail on planted changes, and the README says the same."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import quadsim as qs
+from quadsim import cli, plots, reproduction
+from quadsim.reproduction import ORDER, Check
+
+ROOT = Path(__file__).parent.parent
+FIGURES, EXPERIMENTS = ROOT / "figures", ROOT / "experiments"
+
+
+def loaded(name):
+    return reproduction.load(EXPERIMENTS / f"{name}.py")
+
+
+def test_the_order_names_every_script():
+    those = {path.stem for path in EXPERIMENTS.glob("*.py") if "REPRODUCTION = " in path.read_text(encoding="utf-8")}
+    assert those == set(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_recorded_verdicts_are_those_of_the_recorded_data(name):
+    one = loaded(name)
+    tables, said = one.read(FIGURES)
+    assert one.name == name.replace("_", "-") == said["name"]
+    assert not said["fast"]
+    assert [check.row() for check in one.check(tables)] == said["checks"]
+    for suffix in (".png", ".svg"):
+        assert (FIGURES / f"{one.name}{suffix}").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_figure_is_drawn_from_the_recorded_data(name):
+    one = loaded(name)
+    tables, said = one.read(FIGURES)
+    figure = one.draw(tables)
+    assert " ".join(figure.get_suptitle().split()) == said["title"]
+    assert f"experiments/{name}.py" in " ".join(figure.get_supxlabel().split())
+
+
+def mutations(frame):
+    """Changes planted in a table, one column at a time: values far off, in another order, or swapped for another's."""
+    random = np.random.default_rng(0)
+    for column in frame.columns:
+        values = frame[column]
+        if pd.api.types.is_bool_dtype(values):
+            yield frame.assign(**{column: ~values})
+        elif pd.api.types.is_numeric_dtype(values):
+            for factor in (30.0, 1 / 30, 1.5, 0.67):
+                yield frame.assign(**{column: values * factor})
+            half = np.where(np.arange(len(frame)) % 2, 30.0, 1.0)
+            late = np.where(np.arange(len(frame)) > len(frame) / 2, 30.0, 1.0)
+            for weights in (half, 1 / half, late, 1 / late):
+                yield frame.assign(**{column: values * weights})
+            yield frame.assign(**{column: values.to_numpy()[::-1]})
+            yield frame.assign(**{column: random.permutation(values.to_numpy())})
+            yield frame.assign(**{column: values.median()})
+            yield frame.assign(**{column: values + 1})
+            yield frame.assign(**{column: 0 * values})
+            for other in frame.columns:  # one kind of row takes what another kind has
+                kinds = list(dict.fromkeys(frame[other].dropna())) if frame[other].nunique() <= 12 else []
+                for kind in kinds if other != column else ():
+                    for factor in (30.0, 1 / 30):
+                        rows = (frame[other] == kind).to_numpy()
+                        yield frame.assign(**{column: values * np.where(rows, factor, 1.0)})
+        else:
+            kinds = list(dict.fromkeys(values.dropna()))
+            yield frame.assign(**{column: values.to_numpy()[::-1]})
+            if 1 < len(kinds) <= 30:
+                yield frame.assign(**{column: values.map(dict(zip(kinds, kinds[::-1], strict=True)))})
+                for kind in kinds:
+                    yield frame.assign(**{column: kind})
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_every_check_fails_on_a_planted_change(name):
+    """Each verdict that was decided is another one after some change of the data."""
+    one = loaded(name)
+    tables, said = one.read(FIGURES)
+    firm = {row["what"]: row["verdict"] for row in said["checks"] if row["verdict"] != "cannot be checked"}
+    stubborn = set(firm)
+    for suffix, frame in tables.items():
+        for changed in mutations(frame):
+            if not stubborn:
+                return
+            try:
+                with np.errstate(all="ignore"):
+                    rows = [check.row() for check in one.check({**tables, suffix: changed})]
+            except Exception:  # a table that makes no sense: no verdict either
+                continue
+            stubborn -= {row["what"] for row in rows if row["verdict"] != firm.get(row["what"])}
+    assert not stubborn
+
+
+def test_the_readme_is_in_step():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = reproduction.recorded(FIGURES)
+    assert len(made) == len(ORDER)
+    assert "<!-- verdicts -->" in text
+    assert "<!-- gallery -->" in text
+    assert reproduction.in_step(text, made) == text
+    checks = [dict(row) for row in made[0]["checks"]]
+    checks[0]["verdict"] = "planted"
+    assert reproduction.in_step(text, [{**made[0], "checks": checks}, *made[1:]]) != text
+
+
+def test_a_reason_is_told_where_there_is_a_difference():
+    assert Check("a", "1", "1", True, "never said").row()["why"] == ""
+    assert Check("a", "1", "2", False).row()["why"] == "not explained"
+    assert Check("a", "1", "2", False, "two is not one").row()["verdict"] == "differs"
+    assert Check("a", "?", "2", None, "unknown").row()["verdict"] == "cannot be checked"
+    assert Check("a", "1", "1", np.bool_(True)).verdict == "reproduced"
+
+
+SCRIPT = """
+import pandas as pd
+from quadsim import plots
+from quadsim.reproduction import Check, Reproduction
+
+def measure(fast):
+    {body}
+    return {{"": pd.DataFrame({{"x": [1.0, {value}]}})}}
+
+def check(tables):
+    x = tables[""]["x"]
+    return [Check("the second", "2", f"{{x[1]:g}}", x[1] == 2)]
+
+def draw(tables):
+    with plots.canvas(title="A finding", caption="how") as (figure, (axes,)):
+        axes.plot(tables[""]["x"])
+    return figure
+
+REPRODUCTION = Reproduction("{name}", "Somebody, figure 1", measure, check, draw)
+"""
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder as a clone has it, with one script that is quick, under the name of the first one."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "README.md").write_text("# A\n\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n\nrest\n")
+    monkeypatch.chdir(tmp_path)
+
+    def write(value="2.0", body="pass", name=ORDER[0]):
+        path = tmp_path / "experiments" / f"{name}.py"
+        path.write_text(SCRIPT.format(value=value, body=body, name=name.replace("_", "-")))
+        return path
+
+    write()
+    return write
+
+
+def reproduce(*words):
+    return cli.main(["reproduce", *words])
+
+
+def test_a_full_run_writes_figure_data_verdict_and_readme(clone, capsys):
+    assert reproduce(ORDER[0]) == 0
+    stem = f"figures/{ORDER[0].replace('_', '-')}"
+    for suffix in (".png", ".svg", ".csv", ".json"):
+        assert Path(stem + suffix).is_file()
+    made = json.loads(Path(stem + ".json").read_text())
+    assert made["checks"] == [
+        {"what": "the second", "published": "2", "found": "2", "why": "", "verdict": "reproduced"}
+    ]
+    assert made["title"] == "A finding"
+    assert made["versions"]["numpy"]
+    told = capsys.readouterr().out
+    assert "published" in told
+    assert "reproduced" in told
+    text = Path("README.md").read_text()
+    assert "**reproduced**" in text
+    assert "old" not in text
+    assert text.endswith("\nrest\n")
+
+
+def test_fast_runs_leave_the_figures_and_the_readme_alone(clone):
+    assert reproduce(ORDER[0], "fast=true") == 0
+    assert [entry.name for entry in Path("figures").iterdir()] == ["fast"]
+    assert "old" in Path("README.md").read_text()
+
+
+def test_a_verdict_that_is_not_the_recorded_one_is_told(clone, capsys):
+    assert reproduce(ORDER[0]) == 0
+    clone(value="3.0")
+    assert reproduce(ORDER[0], "fast=true") == 1
+    assert "not as recorded" in capsys.readouterr().err
+    clone()
+    assert reproduce(ORDER[0], "fast=true") == 0
+
+
+def test_redraw_checks_and_draws_from_the_data_that_is_there(clone):
+    assert reproduce(ORDER[0]) == 0
+    clone(body="raise RuntimeError('not to be run')")
+    assert reproduce(ORDER[0], "redraw=true") == 0
+    path = Path("figures") / f"{ORDER[0].replace('_', '-')}.csv"
+    path.write_text("x\n1.0\n5.0\n")
+    assert reproduce(ORDER[0], "redraw=true") == 1
+    assert "differs" in path.with_suffix(".json").read_text()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_script_that_fails_does_not_stop_the_others(clone, capfd, workers):
+    clone(name=ORDER[1], body="raise RuntimeError('a broken script')")
+    assert reproduce(*ORDER[:2], f"workers={workers}") == 1
+    told = capfd.readouterr()
+    assert told.err.count("a broken script") == 1
+    assert f"{ORDER[1]}.py:7" in told.err
+    assert "1 of 2 figures" in told.out
+    assert Path(f"figures/{ORDER[0].replace('_', '-')}.json").is_file()
+
+
+def test_json_is_all_that_is_printed(clone, capsys):
+    assert reproduce(ORDER[0], "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["figures"][0]["name"] == ORDER[0].replace("_", "-")
+    assert told["failed"] == told["changed"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["zhang_four_case"], "zhang_four_cases"),
+        (["fats=true"], "fast"),
+        (["fast=maybe"], "true"),
+        (["workers=0"], "workers"),
+        (["experiments/none.py"], "is not there"),
+        ([ORDER[1]], "is not there"),
+        ([ORDER[0], "redraw=true"], "without redraw=true"),
+    ],
+)
+def test_bad_words_get_one_line_and_leave_nothing(clone, capsys, words, sentence):
+    assert reproduce(*words) in (1, 2)
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.err.count("\n") == 1
+    assert not list(Path().rglob("*.png"))
+
+
+def test_without_a_clone_it_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduction, "__file__", str(tmp_path / "quadsim" / "reproduction.py"))
+    assert reproduce() == 2
+    assert "clone" in capsys.readouterr().err
+
+
+def test_a_script_without_a_reproduction_is_refused(clone, capsys):
+    Path("experiments/plain.py").write_text("x = 1\n")
+    assert reproduce("experiments/plain.py") == 1
+    assert "has no REPRODUCTION" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_processes(clone):
+    for name in ORDER[:2]:
+        clone(name=name, body="import time; time.sleep(60)")
+    line = [sys.executable, "-m", "quadsim", "reproduce", *ORDER[:2], "workers=2"]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told == "quadsim: interrupted\n"
+    assert not list(Path().rglob("*.png"))
+
+
+def test_the_table_and_the_gallery():
+    made = [
+        {"name": f"n{k}", "source": f"S{k}", "title": f"T | {k}", "arxiv": "", "checks": [
+            {"what": "a|b", "published": "1", "found": "2", "why": "so", "verdict": "differs"}]}
+        for k in range(4)
+    ]  # fmt: skip
+    lines = reproduction.table(made).splitlines()
+    assert len(lines) == 6
+    assert lines[2] == "| [S0](figures/n0.svg) | a\\|b | 1 | 2 | **differs**: so |"
+    assert reproduction.count(made) == "4 differ"
+    shown = reproduction.gallery(made).splitlines()
+    assert shown[0] == "![T | 0](figures/n0.png)"
+    assert sum(line.count("![") for line in shown) == 4
+    assert {line.count(" | ") for line in shown if line.startswith("| ![")} == {1}
+    assert shown[-1].endswith(" | |")
+
+
+def test_labels_beside_a_panel_are_pushed_apart():
+    with plots.canvas(title="t", caption="c") as (_, (axes,)):
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        plots.label_right(axes, [(0.5, "a", "#000000"), (0.5, "b", "#000000"), (0.51, "c", "#000000")])
+    heights = [text.xy[1] for text in axes.texts if text.get_text()]
+    assert len(set(heights)) == 3
+    assert min(np.diff(sorted(heights))) > 0.03
+
+
+class Planted:
+    """quadsim with something else in place of one of its names."""
+
+    def __init__(self, **changed):
+        self.__dict__ |= changed
+
+    def __getattr__(self, name):
+        return getattr(qs, name)
+
+
+def test_swapped_cases_are_found_out(monkeypatch):
+    """Not the data but what is measured is changed: Cases 3 and 4 swapped, as the Magma line names them."""
+    one = loaded("zhang_four_cases")
+
+    def case(number, **settings):
+        return qs.case({1: 1, 2: 2, 3: 4, 4: 3}[number], **settings)
+
+    monkeypatch.setitem(one.measure.__globals__, "qs", Planted(case=case))
+    found = {check.what[:6]: check.verdict for check in one.check(one.measure(True))}
+    assert found["Case 3"] == found["Case 4"] == "differs"
+    assert found["Case 1"] == "reproduced"
