@@ -1,7 +1,7 @@
-"""Theory beside what happens, in three figures: losses under their bounds, κ_eff against κ, the floor of Adam.
+"""Theory beside what happens, in two figures: losses under their bounds, κ_eff against κ.
 
-Run it alone: python experiments/theory_figures.py [folder]. It writes theory-bounds, theory-kappa-eff and theory-floor
-(PNG, SVG, CSV, JSON) to figures/, or to the folder.
+Run it alone: python experiments/theory_figures.py [folder]. It writes theory-bounds and theory-kappa-eff (PNG, SVG,
+CSV, JSON) to figures/, or to the folder.
 """
 
 import sys
@@ -50,41 +50,9 @@ def kappa_effs(draws=200):
     return pd.DataFrame(rows)
 
 
-def floors(draws=10):
-    """Time averages of the loss over the second half of a run, from a start within a few lr of the minimum."""
-    rows = []
-    for name, number in (("Case 3", 3), ("Case 4", 4), ("frustrated block", None)):
-        for seed in range(draws):
-            problem = frustrated() if number is None else qs.case(number, seed=seed)
-            value, trace = theory.sdp_value(problem).value, float(np.trace(problem.hessian()))
-            settings = [(lr, 0.99) for lr in np.geomspace(1e-4, 1, 9)] + [(0.01, b) for b in (0.3, 0.5, 0.7, 0.9, 0.97)]
-            w0 = problem.start(seed)
-            lanes = qs.solve_lanes(
-                problem,
-                [qs.Adam(lr=lr, beta1=0.0, beta2=beta2, eps=0.0) for lr, beta2 in settings],
-                w0=[2 * lr * w0 for lr, _ in settings],
-                tol=0,
-                max_steps=36_000,
-                record=9,
-            )
-            for (lr, beta2), run in zip(settings, lanes, strict=True):
-                floor = run.loss[run.steps > 18_000].mean()
-                shares = {"floor": floor, "law": lr**2 * value / 8, "trace": lr**2 * trace / 8}
-                rows.append(
-                    {"problem": name, "seed": seed, "lr": lr, "beta2": beta2, "status": str(run.status), **shares}
-                )
-    return pd.DataFrame(rows)
-
-
-def frustrated(a=0.3):
-    """Three coordinates, each of which would like to have the other sign of both others (ledger 5g-frustrated)."""
-    return qs.BlockQuadratic.from_blocks([(1 + a) * np.eye(3) - a])
-
-
 def main(folder):
-    curves, quartiles, measured = bounds(), kappa_effs(), floors()
+    curves, quartiles = bounds(), kappa_effs()
     last = quartiles[quartiles["kappa"] == quartiles["kappa"].max()].set_index("problem")["median"]
-    case_4 = measured[(measured["problem"] == "Case 4") & (measured["beta2"] == 0.99)]
     figures = {
         "bounds": (
             curves,
@@ -101,16 +69,6 @@ def main(folder):
                 title=f"Frozen Adam does not see κ in Case 3 (κ_eff {last['Case 3']:.0f} at every κ); in Case 4 it "
                 f"sees {last['Case 4'] / quartiles['kappa'].max():.1f} κ",
                 caption=f"{COMMAND}. Medians and quartiles over 200 draws of bases and starts.",
-            ),
-        ),
-        "floor": (
-            measured,
-            plots.floors(
-                measured,
-                title="Adam with β2 < 1 ends at lr²·SDP(H)/8: in Case 4 "
-                f"{(case_4['floor'] / case_4['trace']).median():.2g} times as high as lr²·tr(H)/8",
-                caption=f"{COMMAND}. β1 = 0, ε = 0; ten draws; time averages over 18,000 steps; shaded: all draws. "
-                "Frustrated block: H = 1.3·I − 0.3·11ᵀ.",
             ),
         ),
     }

@@ -1,0 +1,244 @@
+"""Kunstner & Bach's bigram model under Zipf's law (arXiv 2505.19227): GD needs almost d steps, sign descent √d.
+
+Word k of d is seen with frequency π_k ∝ 1/k^α (α = 1: Zipf), and so is what follows it. Both methods have closed forms
+(ledger 10), taken here up to d = 10⁶; GD and sign descent themselves run up to d = 10⁴, the latter with its learning
+rate tuned for each horizon. Sign descent's losses are means of two steps, as errors below its learning rate are back
+where they were after two: odd and even steps tell different stories.
+
+    python experiments/kunstner_bach_zipf.py [fast=true]
+"""
+
+import sys
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_rgb
+
+import quadsim as qs
+from quadsim import cli, plots, theory
+from quadsim.plots.style import power_of_ten
+from quadsim.reproduction import Check, Reproduction
+
+GD_STEPS = {0.5: 67, 0.2: 2635, 0.1: 10168, 0.05: 23253, 0.01: 68701}  # of ledger 10 at d = 10⁵, to loss ε
+SIGN_STEPS = {0.2: 313, 0.05: 723, 0.01: 1632}  # likewise, means of two steps
+EVEN_STEPS = {0.2: 4, 0.05: 16, 0.01: 84}  # likewise, at even steps
+DECADES = (10**2, 10**3, 10**4, 10**5, 10**6)
+
+
+def measure(fast):
+    """The first steps with a loss of at most ε: in closed form, by the law of large d, in runs; and the curves."""
+    dims = DECADES if fast else [round(10**power) for power in np.arange(2, 6.1, 0.5)]
+    run_until, sign_until = (10**3, 10**5) if fast else (10**4, 10**6)
+    rows, curves = [], []
+    for dim in dims:
+        run = gd_run(dim) if dim in DECADES and dim <= run_until else None
+        for eps in GD_STEPS:
+            law, seen = theory.zipf_gd_time_formula(dim, eps), first_below(run, eps)
+            rows.append(("gd", 1.0, "every", dim, eps, theory.zipf_gd_time(dim, eps), law, seen))
+        for alpha in (0.5, 2.0):
+            rows.append(("gd", alpha, "every", dim, 0.1, theory.zipf_gd_time(dim, 0.1, alpha), np.nan, np.nan))
+        if dim in DECADES:
+            steps = np.unique(np.geomspace(1, dim, 20 if fast else 50).round())
+            curves.append(curve("gd", dim, steps, theory.zipf_gd_loss(dim, steps), run))
+    for dim in [dim for dim in dims if 1000 <= dim <= sign_until]:
+        run = sign_runs(dim) if dim in DECADES and dim <= run_until else None
+        for parity in ("pair", "odd", "even") if dim in (10**4, 10**5) else ("pair",):
+            for eps in SIGN_STEPS:
+                law = theory.zipf_sign_time_formula(dim, eps, parity) if parity != "even" else np.nan
+                seen = first_below(run, eps) if parity == "pair" else np.nan
+                rows.append(("signgd", 1.0, parity, dim, eps, theory.zipf_sign_time(dim, eps, parity), law, seen))
+        if dim in DECADES:
+            steps = np.unique(np.geomspace(dim**0.5 / 30, 8 * dim**0.5, 12 if fast else 40).round())
+            losses = [theory.zipf_sign_best_lr(dim, int(step))[1] for step in steps]
+            curves.append(curve("signgd", dim, steps, losses, run))
+    columns = ["optimizer", "alpha", "parity", "dim", "eps", "steps", "law", "run"]
+    times = pd.DataFrame(rows, columns=columns).round({"law": 3})
+    return {"": times, "-curves": pd.concat(curves, ignore_index=True).round({"loss": 7, "run": 7})}
+
+
+def zipf(dim):
+    pi = 1 / np.arange(1, dim + 1)
+    return pi / pi.sum()
+
+
+def gd_run(dim):
+    """GD's losses with lr = 1/π_1, beside the first: of the whole table at d = 100, beyond it of one column.
+
+    Row k's Hessian is π_k in every column, and its errors have the same sum of squares as those of all other rows.
+    """
+    pi, rng = zipf(dim), np.random.default_rng(0)
+    eigenvalues, start = pi, np.ones(dim)
+    if dim == 100:
+        eigenvalues, start = np.repeat(pi, dim), np.concatenate([rng.permutation(pi) for _ in pi])
+    problem = qs.BlockQuadratic.from_spectra([[one] for one in eigenvalues], rotation=0)
+    run = qs.solve(problem, qs.GD(lr=1 / pi[0]), w0=start, tol=0, max_steps=dim, record=1 + dim // 4096)
+    return pd.Series(run.loss / run.loss[0], index=run.steps)
+
+
+def sign_runs(dim):
+    """Sign descent on one row (all are alike, as the sign does not see π_k): the least loss that any of 60 learning
+    rates has at each horizon."""
+    pi = zipf(dim)
+    last = round(theory.zipf_sign_time_formula(dim, min(SIGN_STEPS)))
+    balanced = [pi[0] * steps / (steps**2 + dim / 2) for steps in (dim**0.5 / 3, dim**0.5, last)]
+    row = qs.BlockQuadratic.from_spectra([[1.0]] * dim, rotation=0)
+    tried = [qs.SignGD(lr=lr) for lr in np.geomspace(0.7 * min(balanced), 1.5 * max(balanced), 60)]
+    runs = qs.solve_lanes(row, tried, w0=[pi], tol=0, max_steps=last + 1, record=1, threads=1)
+    losses = np.array([run.loss / run.loss[0] for run in runs])  # (rates, steps)
+    return pd.Series(((losses[:, :-1] + losses[:, 1:]) / 2).min(axis=0))
+
+
+def first_below(losses, eps):
+    """The first step with a loss of at most ε; between recorded ones by a straight line through the logarithms."""
+    if losses is None or losses.iloc[-1] > eps:
+        return np.nan
+    after = int(np.argmax(losses.to_numpy() <= eps))
+    two = losses.iloc[after - 1 : after + 1]
+    return int(np.ceil(np.interp(-np.log(eps), -np.log(two), two.index) - 1e-9))
+
+
+def curve(name, dim, steps, loss, run):
+    """A curve in closed form, and what a run had at the same steps."""
+    there = np.nan if run is None else run.reindex(steps).to_numpy()
+    return pd.DataFrame({"optimizer": name, "dim": dim, "step": steps.astype(int), "loss": loss, "run": there})
+
+
+def steps_of(times, name, *, alpha=1.0, parity=None, column="steps"):
+    """A row for each ε, a column for each d."""
+    parity = parity or {"gd": "every", "signgd": "pair"}[name]
+    ours = times[(times["optimizer"] == name) & (times["alpha"] == alpha) & (times["parity"] == parity)]
+    return ours.pivot(index="eps", columns="dim", values=column)
+
+
+def exponents(steps, eps=tuple(SIGN_STEPS)):
+    """Growth with d from each d to 10 d, in rows for these ε."""
+    return pd.DataFrame({dim: np.log10(steps[10 * dim] / steps[dim]) for dim in steps if 10 * dim in steps}).loc[
+        list(eps)
+    ]
+
+
+def check(tables):
+    times = tables[""]
+    gd, sign, even = steps_of(times, "gd"), steps_of(times, "signgd"), steps_of(times, "signgd", parity="even")
+    rise, limit = exponents(gd), 1 - np.array(list(SIGN_STEPS))
+    last = rise.columns[-1]
+    towards = (rise[last // 10] < rise[last]).all() and (rise[last] < limit).all()
+    root, odd = exponents(sign), exponents(steps_of(times, "signgd", parity="odd")).iloc[:, -1]
+    alphas = [exponents(steps_of(times, "gd", alpha=alpha), [0.1]).iloc[0, -1] for alpha in (0.5, 1.0, 2.0)]
+    law = (gd - steps_of(times, "gd", column="law")).abs().to_numpy().max()
+    found = (
+        {eps: int(steps) for eps, steps in gd[10**5].items()},
+        {eps: int(steps) for eps, steps in sign[10**5].items()},
+    )
+    off = (times["run"] / times["steps"] - 1).abs().groupby(times["optimizer"]).max()
+    return [
+        Check(
+            "GD's steps to ε = 0.2/0.05/0.01", f"almost linear in d: d^(1−ε), exponents {listed(limit, 2)}",
+            f"{listed(rise[last])} from d = {power(last)} to {power(10 * last)}: below the limit, and rising to it",
+            towards and np.abs(rise[last] - limit).max() <= 0.05,
+        ),
+        Check(
+            "sign descent's steps to ε = 0.2/0.05/0.01", "√d",
+            f"exponents {listed(root.iloc[:, -1])} from d = {power(root.columns[-1])} on, means of two steps",
+            (root.iloc[:, -1] - 0.5).abs().max() <= 0.05,
+        ),
+        Check(
+            "GD with frequencies like 1/kᵅ, α = 0.5/1/2", "α = 1 is the worst; √d at 0.5, no growth at 2",
+            f"exponents {listed(alphas, 2)} in the last decade (ε = 0.1)",
+            abs(alphas[0] - 0.5) <= 0.05 and alphas[1] == max(alphas) and abs(alphas[2]) <= 0.05,
+        ),
+        Check(
+            "GD at d = 10⁵, ε = 0.5 to 0.01 (ledger 10)", f"{listed(GD_STEPS.values())}; E₁'s law",
+            f"{listed(found[0][eps] for eps in GD_STEPS)}; at all d within {law:.2f} steps of the law, own runs off "
+            f"by {off['gd']:.1%}",
+            found[0] == GD_STEPS and law < 1 and off["gd"] < 0.001,
+        ),
+        Check(
+            "sign descent at d = 10⁵, and its parity (ledger 10)",
+            f"{listed(SIGN_STEPS.values())}; √d at odd steps, {listed(EVEN_STEPS.values())} at even ones for all d",
+            f"{listed(found[1][eps] for eps in SIGN_STEPS)} (own runs off by {off['signgd']:.1%}); "
+            f"d^{listed(odd, 2)}, {listed(even[10**5][list(EVEN_STEPS)].astype(int))}",
+            found[1] == SIGN_STEPS and off["signgd"] <= 0.03 and (odd - 0.5).abs().max() <= 0.1
+            and all(even[dim].to_dict() == EVEN_STEPS for dim in even),
+        ),
+    ]  # fmt: skip
+
+
+def listed(values, digits=3):
+    return "/".join(f"{one:.{digits}f}" if isinstance(one, float) else str(one) for one in values)
+
+
+def power(dim):
+    return power_of_ten(round(np.log10(dim)))
+
+
+def draw(tables):
+    times, curves = tables[""], tables["-curves"]
+    gd, sign = steps_of(times, "gd"), steps_of(times, "signgd")
+    far, growth = sign.columns[-1], [exponents(steps, [0.05]).iloc[0, -1] for steps in (gd, sign)]
+    title = (
+        f"Under Zipf's law GD's steps grow like d^{growth[0]:.2f} and sign descent's like d^{growth[1]:.2f}: "
+        f"{gd.loc[0.05, far]:,.0f} against {sign.loc[0.05, far]:,.0f} to a loss of 0.05 at d = {power(far)}"
+    )
+    ran = times.dropna(subset=["run"]).groupby("optimizer")["dim"].max()
+    caption = (
+        "python experiments/kunstner_bach_zipf.py. After arXiv 2505.19227. Lines: closed forms; circles: GD itself up "
+        f"to d = {power(ran['gd'])} (the whole 100 × 100 table at d = 10², rows permuted by seed 0), and SignGD up to "
+        f"d = {power(ran['signgd'])}, the best of 60 learning rates at each horizon, means of two steps. Dashed: "
+        "(d/2)x with E₁(x) = ε(ln d + γ) for GD, √(d(1 − B)/(2B)) with B = επ²/6 for sign descent. The bare exponent "
+        "1 − ε is GD's limit, and not yet reached at d = 10⁶."
+    )
+    with plots.canvas(2, 2, title=title, caption=caption, tall=1.75) as (figure, panels):
+        for axes, name, level in zip(panels, ("gd", "signgd"), (0.17, 0.3), strict=False):
+            show_curves(axes, curves[curves["optimizer"] == name], plots.COLOURS[name], level)
+        panels[0].set(title="GD", xlabel="steps", ylabel="loss / its first value")
+        panels[1].set(title="sign descent, lr tuned for each horizon", xlabel="horizon in steps")
+        ends = [show_times(panels[2], times, name, eps) for name in ("gd", "signgd") for eps in SIGN_STEPS]
+        panels[2].set(title="steps to a loss of ε", ylabel="steps")
+        others = []
+        for colour, alpha in ((plots.PALETTE[1], 0.5), (plots.COLOURS["gd"], 1.0), (plots.PALETTE[2], 2.0)):
+            steps = steps_of(times, "gd", alpha=alpha).loc[0.1]
+            panels[3].plot(steps.index, steps, color=colour, linewidth=1.3)
+            exponent = np.log10(steps[10**6] / steps[10**5])
+            others.append((steps.iloc[-1], f"α = {alpha:g}:\nd^{abs(exponent):.2f}", colour))
+        panels[3].set(title="GD's steps to 0.1, frequencies like 1/kᵅ", ylim=(3, 4e5))
+        for axes, labels in zip(panels[2:], (ends, others), strict=True):
+            axes.set(xscale="log", yscale="log", xlim=(80, 1.2e6), xlabel="dimension d")
+            plots.power_ticks(axes)
+            plots.label_right(axes, labels, size=6.8)
+    return figure
+
+
+def show_curves(axes, curves, colour, level):
+    """Losses over steps, the darker the larger d, with their labels at this level."""
+    for number, (dim, ours) in enumerate(curves.groupby("dim")):
+        shade = 1 - (0.4 + 0.15 * number) * (1 - np.array(to_rgb(colour)))
+        axes.plot(ours["step"], ours["loss"], color=shade, linewidth=1.3)
+        seen = ours.dropna(subset=["run"]).iloc[::3]
+        axes.plot(seen["step"], seen["run"], "o", color=shade, markersize=3.2, markerfacecolor="white")
+        step = np.exp(np.interp(-level, -ours["loss"], np.log(ours["step"])))
+        axes.annotate(power(dim) if dim < curves["dim"].max() else f"d = {power(dim)}", (step, level), xytext=(-9, 0),
+                      textcoords="offset points", color=colour, fontsize=7, fontweight="bold", va="center",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+    axes.set(xscale="log", ylim=(0, 1.03))
+    plots.power_ticks(axes, y=False)
+
+
+def show_times(axes, times, name, eps):
+    """Closed form, law and runs over d; where the label belongs."""
+    steps, law, run = (steps_of(times, name, column=column).loc[eps] for column in ("steps", "law", "run"))
+    colour = plots.COLOURS[name]
+    axes.plot(steps.index, steps, color=colour, linewidth=1.3)
+    axes.plot(law.index, law, color="#222222", linewidth=0.9, linestyle=(0, (4, 2.5)))
+    axes.plot(run.index, run, "o", color=colour, markersize=3.2, markerfacecolor="white")
+    height = steps.iloc[-1] * np.sqrt(1e6 / steps.index[-1])  # a fast measurement of sign descent ends earlier
+    return height, f"{'GD' if name == 'gd' else 'sign'}, ε = {eps:g}", colour
+
+
+REPRODUCTION = Reproduction(
+    "kunstner-bach-zipf", "Kunstner & Bach, GD and sign descent under Zipf's law", measure, check, draw,
+    arxiv="2505.19227",
+)  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))
