@@ -85,7 +85,8 @@ def check(tables):
               "its first convolution of 1,728 weights stands apart; without first layers the order is as published"
               if without and not tenth_holds else ""),
         Check("the same without first layers", "CNNs below Transformers on both scales",
-              "; ".join(told for told, _, _ in rests.values()), without),
+              "; ".join(f"{js[list(CNNS)].max():.4f} at most, {js[list(TRANSFORMERS)].min():.4f} at least"
+                        for _, _, js in rests.values()), without),
         Check("ResNet18 in training mode", "CNNs below Transformers (in evaluation mode)",
               f"{js[APART]:.2f}: above {above} of {len(TRANSFORMERS)} Transformers", above == 0,
               f"batch statistics set the blocks' scales ({rests['raw'][2][APART]:.2f} without the first); the authors' "

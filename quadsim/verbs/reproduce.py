@@ -21,6 +21,7 @@ from quadsim.checks import InputError
 from quadsim.grammar import Words
 from quadsim.verbs.screen import console, counter, duration
 
+BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 KEYS = ("fast", "out", "redraw", "workers")
 STYLES = {"reproduced": "green", "differs": "yellow", "cannot be checked": "cyan"}
 
@@ -77,7 +78,7 @@ def _outcomes(
             yield path, _make(path, folder, fast, redraw)
         return
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(workers, spawn, _leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(workers, spawn, _settle) as pool:
         try:
             waiting = {pool.submit(_make, path, folder, fast, redraw): path for path in paths}
             for done in as_completed(waiting):
@@ -108,8 +109,11 @@ def _make(path: Path, folder: Path, fast: bool, redraw: bool) -> dict[str, Any] 
         return f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which ends its workers
+def _settle() -> None:
+    """What a worker does first, before numpy is imported."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    for name in BLAS:  # processes that each take all cores for small matrices are slower than one
+        os.environ.setdefault(name, "1")
 
 
 def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
