@@ -35,7 +35,7 @@ def dense(seed):
 
 
 def measure(fast):
-    """The mean loss over the second half of each run, beside (η²/8)·SDP(H) and (η²/8)·tr(H)."""
+    """The mean loss at the end of each run, beside (η²/8)·SDP(H) and (η²/8)·tr(H)."""
     draws, rows = (12, 12, 12, 6, 6) if fast else (60, 60, 60, 10, 10), []
     problems = {
         "Case 3": lambda seed: qs.case(3, seed=seed),
@@ -62,18 +62,18 @@ def measure(fast):
 
 
 def mean_losses(problem, adams, start):
-    """The mean loss of each optimizer at the end; 0 for one that has not got there.
+    """The mean loss of each optimizer at the end; 0 for one that was stopped, or has no loss.
 
     Every step counts, as orbits of several periods look higher or lower at every k-th; since no more than 4096 steps
     are recorded, runs are begun anew from where they ended, whose v (on a cycle it is that of the cycle) soon settles.
     """
     how = {"tol": 0, "threads": 1}
     runs = qs.solve_lanes(problem, adams, w0=[start], max_steps=ARRIVE, **how)
-    parts = []
+    there, parts = [run.last_step == ARRIVE for run in runs], []
     for _ in range(AGAIN):
         runs = qs.solve_lanes(problem, adams, w0=[run.w for run in runs], max_steps=SETTLE + COUNT, record=1, **how)
         parts.append([run.loss[-COUNT:].mean() if run.last_step == SETTLE + COUNT else 0.0 for run in runs])
-    return np.mean(parts, axis=0)
+    return np.where(there & np.all(parts, axis=0), np.mean(parts, axis=0), 0)
 
 
 def slopes(floors):

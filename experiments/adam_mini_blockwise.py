@@ -1,9 +1,9 @@
 """One learning rate for each dense block beats Adam, after figure 4 of Adam-mini (arXiv 2406.16793).
 
-The published problem has 90 coordinates in three dense blocks, each with 30 eigenvalues sampled from {1, 2, 3},
-{99, 100, 101} or {4998, 4999, 5000}; then one such block alone. Adam has β1 = 0 and β2 = 1, which leaves its scaling at
-the first gradient. A public copy of the figure codes β2 = 1 as AdaGrad, which adds up squared gradients, at lr 0.1:
-its runs are made too, and once more at lr 10, because they are another method's.
+The problem, as a public copy of the figure describes it, has 90 coordinates in three dense blocks, each with 30
+eigenvalues sampled from {1, 2, 3}, {99, 100, 101} or {4998, 4999, 5000}; then one such block alone. Adam has β1 = 0 and
+β2 = 1, which leaves its scaling at the first gradient. That copy codes β2 = 1 as AdaGrad, which adds up squared
+gradients, at lr 0.1: its runs are made too, and once more at lr 10, because they are another method's.
 
     python experiments/adam_mini_blockwise.py [fast=true]
 """

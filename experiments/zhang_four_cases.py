@@ -104,9 +104,9 @@ def draw(tables):
     )
     caption = (
         f"python experiments/zhang_four_cases.py. After arXiv 2402.16788. Gradient norm to {TOL:g}, medians and "
-        f"quartiles of {count} draws of bases and starts (seeds 0 to {count - 1}); Adam with β1 = 0, β2 = 1 at its best "
-        "learning rate, GD at 2/(μ + L). Dashed: the rate that theory gives for the median draw, (κ − 1)/(κ + 1) for GD "
-        "and (κ_eff − 1)/(κ_eff + 1) for Adam."
+        f"quartiles of {count} draws of bases and starts (seeds 0 to {count - 1}); Adam with β1 = 0, β2 = 1 at its "
+        "best learning rate, GD at 2/(μ + L). Dashed: the rate that theory gives for the median draw, "
+        "(κ − 1)/(κ + 1) for GD and (κ_eff − 1)/(κ_eff + 1) for Adam."
     )
     names = {1: "Case 1: GPT2's blocks", 2: "Case 2: ResNet18's blocks", 3: "Case 3: {1, 2, 3} {99, …} {4998, …}",
              4: "Case 4: {1, 99, 4998} {2, …} {3, …}"}  # fmt: skip

@@ -102,19 +102,6 @@ def test_kappa_eff_against_kappa_has_a_curve_and_a_band_for_each_problem():
     assert_allclose(axes.lines[-1].get_xdata(), axes.lines[-1].get_ydata())  # the diagonal
 
 
-def test_floors_are_drawn_beside_their_law():
-    rows = [
-        {"problem": "Case 4", "seed": 0, "lr": lr, "beta2": b, "floor": 2 * lr**2, "law": 2 * lr**2, "trace": lr**2}
-        for lr, b in ((0.01, 0.99), (0.1, 0.99), (0.01, 0.9), (0.01, 0.5))
-    ]
-    left, right = plots.floors(pd.DataFrame(rows)).axes
-    measured = next(line for line in left.lines if line.get_marker() == "o")
-    assert_allclose(measured.get_ydata(), [2e-4, 2e-2])
-    ratios = next(line for line in right.lines if line.get_marker() == "o")
-    assert_allclose(ratios.get_ydata(), 1)
-    assert_allclose(ratios.get_xdata(), [0.01, 0.1, 0.5])
-
-
 def test_every_optimizer_there_is_can_be_drawn():
     names = list(optimizers.OPTIMIZERS)
     parts = [{"optimizer": name, "label": name, "lane": lane, "problem": "p"} for lane, name in enumerate(names)]

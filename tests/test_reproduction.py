@@ -320,3 +320,28 @@ def test_swapped_cases_are_found_out(monkeypatch):
     found = {check.what[:6]: check.verdict for check in one.check(one.measure(True))}
     assert found["Case 3"] == found["Case 4"] == "differs"
     assert found["Case 1"] == "reproduced"
+
+
+def test_another_learning_rate_than_the_one_told_is_found_out(monkeypatch):
+    """Adam runs at 1.05 times the learning rate that the table says: its floor is then 10 % above the law."""
+    one = loaded("adam_floor")
+    planted = Planted(Adam=lambda lr, **settings: qs.Adam(lr=1.05 * lr, **settings))
+    monkeypatch.setitem(one.measure.__globals__, "qs", planted)
+    found = {check.what: check.verdict for check in one.check(one.measure(True))}
+    assert found["Case 3, floor/((η²/8)·tr(H))"] == "differs"
+
+
+def test_a_formula_that_is_off_by_a_millionth_is_found_out(monkeypatch):
+    one = loaded("rotation_axis")
+
+    class Theory:
+        def __getattr__(self, name):
+            return getattr(qs.theory, name)
+
+        def kappa_eff_2d(self, *arguments):
+            return qs.theory.kappa_eff_2d(*arguments) * (1 + 1e-6)
+
+    monkeypatch.setitem(one.measure.__globals__, "theory", Theory())
+    found = {check.what: check.verdict for check in one.check(one.measure(True))}
+    assert found.pop("2-D, κ_eff") == "differs"
+    assert "reproduced" in found.values()

@@ -12,7 +12,7 @@ from quadsim.plots.runs import convergence, panels
 from quadsim.plots.spectra import densities, heat_map, histogram
 from quadsim.plots.style import CASE_COLOURS, COLOURS, HIGHEST, LINES, LOWEST, OTHERS, PALETTE, STYLE, power_ticks
 from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
-from quadsim.plots.theory import bounds, floors, kappa_eff
+from quadsim.plots.theory import bounds, kappa_eff
 
 __all__ = [
     "CASE_COLOURS",
@@ -30,7 +30,6 @@ __all__ = [
     "convergence",
     "densities",
     "dots",
-    "floors",
     "heat_map",
     "heat_maps",
     "histogram",

@@ -1,4 +1,4 @@
-"""Theory beside what happens: losses under their bounds, κ_eff against κ, the floor of Adam against its law."""
+"""Theory beside what happens: losses under their bounds, κ_eff against κ."""
 
 from __future__ import annotations
 
@@ -74,50 +74,6 @@ def kappa_eff(quartiles: pd.DataFrame, *, title: str = "", caption: str = "") ->
             textcoords="offset points", fontsize=8, color="#666666",
         )  # fmt: skip
         power_ticks(axes)
-        _words(figure, title, caption)
-    return figure
-
-
-def floors(measured: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
-    """Where Adam with β2 < 1 ends (columns problem, lr, beta2, floor, law, trace), against the lr and beside its law.
-
-    ``law`` is lr²·SDP(H)/8, ``trace`` lr²·tr(H)/8. Left: floors over lr, with both lines; right: floor/law over 1 − β2.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(measured["problem"]))
-    most = measured["beta2"].max()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(7.0, 3.5), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-        for colour, name in zip(CASE_COLOURS, names, strict=False):
-            ours = measured[measured["problem"] == name]
-            slow = ours[ours["beta2"] == most].groupby("lr").median(numeric_only=True).reset_index()
-            left.plot(slow["lr"], slow["law"], color=colour, linewidth=1.2)
-            left.plot(slow["lr"], slow["trace"], color=colour, linewidth=1.0, linestyle=":")
-            left.plot(slow["lr"], slow["floor"], "o", color=colour, markersize=4.5, label=f"{name}, measured")
-            beside = ours.assign(ratio=ours["floor"] / ours["law"], rest=1 - ours["beta2"])
-            by_rest = beside.groupby("rest")["ratio"]
-            middle, low, high = by_rest.median(), by_rest.min(), by_rest.max()
-            right.plot(middle.index, middle, "o-", color=colour, markersize=4, linewidth=1.2, label=name)
-            right.fill_between(middle.index, low, high, color=colour, alpha=0.15, linewidth=0)
-        left.plot([], [], color="#333333", linewidth=1.2, label="lr²·SDP(H)/8")
-        left.plot([], [], color="#333333", linewidth=1.0, linestyle=":", label="lr²·tr(H)/8")
-        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="time average of the loss")
-        left.set_title(f"β2 = {most:g}", loc="left")
-        left.legend(frameon=False, fontsize=7, loc="upper left")
-        rest = np.geomspace((1 - measured["beta2"]).min(), (1 - measured["beta2"]).max(), 100)
-        least = 1 - np.maximum(0.26 * np.sqrt(rest), rest / (2 - rest))
-        right.plot(rest, least, color="#333333", linewidth=1.0, linestyle=(0, (5, 2)))
-        right.axhline(1, color="#333333", linewidth=1.2)
-        right.annotate("the least that 5g allows", (rest[55], least[55]), xytext=(-3, -9),
-                       textcoords="offset points", fontsize=7, color="#333333", ha="right")  # fmt: skip
-        right.set(xscale="log", xlabel="1 − β2", ylabel="floor / (lr²·SDP(H)/8)")
-        right.set_title("beside the law", loc="left")
-        right.legend(frameon=False, fontsize=7, loc="lower left")
-        power_ticks(left)
-        power_ticks(right, y=False)
         _words(figure, title, caption)
     return figure
 

@@ -1,0 +1,190 @@
+"""Steps against the condition number for every optimizer there is, on Cases 3 and 4.
+
+Zhang et al. (arXiv 2402.16788) say it of GD, whose steps grow like κ, and of Adam with β2 = 1, whose steps depend on
+the condition numbers of single blocks; here are all 21. Steps are counted until the median draw is within 1 % of its
+first distance to the minimizer. (A tolerance on the gradient norm would let flat directions rest as soon as it is above
+1/κ.) Where the best constant learning rate is known in closed form it is taken, all others are tuned, for every κ and
+case, on draws of their own, by powers of two. Weight decay is off: it pulls to 0, where the minimizer is.
+
+    python experiments/zoo_kappa.py [fast=true]
+"""
+
+import functools
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+import quadsim as qs
+from quadsim import cli, plots
+from quadsim.optimizers import OPTIMIZERS
+from quadsim.plots.style import power_of_ten
+from quadsim.reproduction import Check, Reproduction
+
+NEAR = 0.01
+SETTINGS = {"sgd": {"momentum": 0.9}, "adamw": {"weight_decay": 0.0}, "lion": {"weight_decay": 0.0}}
+ONE_SCALE = ("gd", "heavy-ball", "nesterov", "sgd", "adasgd")  # the others have one for each block or coordinate
+FEW = ("gd", "block-gd", "heavy-ball", "nesterov", "sgd", "frozen-adam", "adam", "signgd", "adam-mini", "adasgd")
+
+
+def measure(fast):
+    """For each optimizer, case and κ: the steps that it takes, if not more than the limit, and its learning rate."""
+    limit, kappas = (2**15, (10, 1000, 100_000)) if fast else (2**18, (10, 100, 1000, 10_000, 100_000))
+    tuning_seeds, seeds = (range(100, 103), range(7)) if fast else (range(100, 106), range(15))
+    rows = []
+    for name in FEW if fast else OPTIMIZERS:
+        optimizer = OPTIMIZERS[name](**SETTINGS.get(name, {}))
+        for case in (3, 4):
+            steps = 0
+            for kappa in kappas:
+                if steps is not None:  # beyond the limit at one κ, beyond it at the next
+                    steps, lr = needed(case, kappa, optimizer, tuning_seeds, seeds, limit)
+                rows.append({"case": case, "kappa": kappa, "optimizer": name, "steps": steps, "lr": lr,
+                             "draws": len(seeds), "limit": limit})  # fmt: skip
+    return {"": pd.DataFrame(rows).astype({"steps": "Int64"})}
+
+
+def needed(case, kappa, optimizer, tuning_seeds, seeds, limit):
+    """The steps after which the median draw is near, and the learning rate chosen for that; None beyond the limit."""
+    tried, steps = [optimizer], 4
+    if optimizer.lr is None:  # the best one is known in closed form, and so is the run
+        limit = 2**24
+    else:
+        scale = 1 / kappa if optimizer.name == "sgd" else 1.0  # its steps grow with the gradient
+        tried = [replace(optimizer, lr=scale * 2.0**power) for power in range(-17, 4)]
+    while (found := distances(case, kappa, tried, tuning_seeds, steps)).min() > NEAR:
+        steps *= 2
+        if steps > limit:
+            return None, None
+    best = tried[int(found.argmin())]
+    for eighth in range(-8, 17):  # not reached at half, with other draws
+        count = round(steps * 2 ** (eighth / 8))
+        if distances(case, kappa, [best], seeds, count)[0] <= NEAR:
+            return count, best.lr
+    return None, best.lr
+
+
+def distances(case, kappa, optimizers, seeds, steps):
+    """The median over draws of each optimizer's distance to the minimizer, 0, after so many steps."""
+    runs = qs.solve_draws(
+        lambda seed: problem(case, kappa, seed), optimizers, seeds, max_steps=steps, tol=0, record=steps, engine=None
+    )
+    first = [np.linalg.norm(problem(case, kappa, seed).start(seed)) for seed in seeds]
+    left = [np.inf if run.status == "diverged" else np.linalg.norm(run.w) for run in runs]
+    return np.median(np.reshape(left, (len(seeds), -1)) / np.reshape(first, (-1, 1)), axis=0)
+
+
+@functools.lru_cache(maxsize=1000)
+def problem(case, kappa, seed):
+    return qs.case(case, kappa=kappa, seed=seed)
+
+
+def grid(tables, case):
+    """Steps by optimizer and κ; infinite beyond the limit."""
+    mine = tables[""][tables[""]["case"] == case]
+    steps = mine.pivot(index="optimizer", columns="kappa", values="steps").astype(float)
+    return steps.loc[mine["optimizer"].unique()].fillna(np.inf)
+
+
+def slope(steps, name):
+    """The power of κ that steps grow like between 1000 and the largest κ."""
+    late = steps.loc[name, steps.columns >= 1000]
+    return np.polyfit(np.log10(late.index.to_numpy(float)), np.log10(late.to_numpy()), 1)[0]
+
+
+def check(tables):
+    three, four = grid(tables, 3), grid(tables, 4)
+    cases, most = (three, four), three.columns[-1]
+    told = {name: [slope(steps, name) for steps in cases] for name in ("gd", "heavy-ball", "nesterov", "frozen-adam")}
+    momentum = told["heavy-ball"] + told["nesterov"]
+    own = [name for name in three.index if name not in ONE_SCALE]
+    flat, grown = ((steps.loc[own, most] / steps.loc[own, steps.columns[0]]) for steps in cases)
+    flat_count, grown_count = int((flat < 1.1).sum()), int((grown > 10).sum())
+    fold = [steps.loc["adasgd", most] / steps.loc["adam", most] for steps in cases]
+    return [
+        Check(
+            "GD in both cases", "steps grow like κ", f"like κ^{told['gd'][0]:.2f} and κ^{told['gd'][1]:.2f}",
+            all(abs(power - 1) < 0.1 for power in told["gd"]),
+        ),
+        Check(
+            "Heavy ball and Nesterov in both cases", "like √κ",
+            f"like κ^{min(momentum):.2f} to κ^{max(momentum):.2f}", all(abs(power - 0.5) < 0.1 for power in momentum),
+        ),
+        Check(
+            "Adam with β2 = 1", "Case 3: by the blocks' own κ, so not at all; Case 4: like κ",
+            f"Case 3: κ^{abs(told['frozen-adam'][0]):.2f}; Case 4: κ^{told['frozen-adam'][1]:.2f}",
+            abs(told["frozen-adam"][0]) < 0.1 and abs(told["frozen-adam"][1] - 1) < 0.1,
+        ),
+        Check(
+            "Methods with a scale for each block or coordinate", "as Adam with β2 = 1: not at all in Case 3 only",
+            f"{flat_count} of {len(own)} do not grow in Case 3, {len(own) - grown_count} in Case 4",
+            flat_count == grown_count == len(own),
+        ),
+        Check(
+            f"Adam beside AdaSGD (one scale for all), κ = {most:,}", "far ahead in Case 3, alongside in Case 4",
+            f"{fold[0]:.0f} times as fast in Case 3, {fold[1]:.2g} times in Case 4",
+            bool(fold[0] >= 5 and 0.5 <= fold[1] <= 2),
+        ),
+    ]  # fmt: skip
+
+
+def draw(tables):
+    table, limit = tables[""], tables[""]["limit"].iloc[0]
+    three, four = grid(tables, 3), grid(tables, 4)
+    own = [name for name in three.index if name not in ONE_SCALE]
+    most, draws = three.columns[-1], table["draws"].iloc[0]
+    flat = int((three.loc[own, most] < 1.1 * three.loc[own, three.columns[0]]).sum())
+    least = four[most].idxmin()
+    title = (
+        f"{flat} of the {len(own)} optimizers with a scale for each block or coordinate do not notice κ in Case 3; in "
+        f"Case 4 all {len(four)} do, and at κ = {power_of_ten(round(np.log10(most)))} {OPTIMIZERS[least].label} is the "
+        f"fastest, with {four.loc[least, most]:,.0f} steps"
+    )
+    caption = (
+        "python experiments/zoo_kappa.py. For GD and Adam with β2 = 1 see arXiv 2402.16788. Steps until the median of "
+        f"{draws} draws (seeds 0 to {draws - 1}) is within 1 % of its first distance to the minimizer, at a constant "
+        "learning rate: the best known in closed form for GD, block GD, heavy ball, Nesterov and Adam with β2 = 1, for all "
+        "others tuned for each κ and case on other draws (seeds from 100); other settings are the usual ones, momentum "
+        f"0.9 for SGD and no weight decay, so that AdamW is Adam. Triangles: more than {limit:,} steps. Grey: κ and √κ."
+    )
+    with plots.canvas(2, 2, title=title, caption=caption, tall=2.15, sharex=True, height_ratios=(1, 1.7)) as (
+        figure,
+        panels,
+    ):
+        for place, axes in enumerate(panels):
+            steps, number = ((three, 3), (four, 4))[place % 2]
+            kind = ("one scale for all", "a scale for each block or coordinate")[place // 2]
+            axes.set(xscale="log", yscale="log", xlim=(three.columns[0], most), title=f"Case {number}: {kind}")
+            axes.set_ylim(*((6, 9e5) if place < 2 else (4, 9e5)))
+            plots.power_ticks(axes)
+            lines(axes, steps.loc[[name for name in steps.index if (name in ONE_SCALE) == (place < 2)]], limit)
+        for axes in panels[::2]:
+            axes.set_ylabel("steps")
+        for axes in panels[2:]:
+            axes.set_xlabel("condition number κ")
+    return figure
+
+
+def lines(axes, steps, limit):
+    kappas, ends = steps.columns.to_numpy(float), []
+    for power in (0.5, 1):
+        axes.plot(kappas, 2.1 * kappas[0] * (kappas / kappas[0]) ** power, color="#BBBBBB", linewidth=0.8, zorder=0)
+    for name, row in steps.iterrows():
+        colour, beyond = plots.COLOURS[name], np.isinf(row.to_numpy())
+        known = np.where(beyond, limit, row)
+        last = min(int((~beyond).sum()) + 1, len(known))  # to the first triangle
+        axes.plot(kappas[:last], known[:last], color=colour, linestyle=plots.LINES.get(name, "-"), linewidth=1.2)
+        axes.plot(kappas[beyond][:1], known[beyond][:1], "^", color=colour, markersize=4, clip_on=False)
+        if name != "adamw":
+            label = "Adam, AdamW" if name == "adam" and "adamw" in steps.index else OPTIMIZERS[name].label
+            ends.append((known[-1], label, colour))
+    plots.label_right(axes, ends, size=6.5)
+
+
+REPRODUCTION = Reproduction(
+    "zoo-kappa", "Zhang et al., steps against κ, for all optimizers", measure, check, draw, arxiv="2402.16788"
+)  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))
