@@ -141,7 +141,7 @@ def draw(tables):
             (left, 4, 4e8, "dense", FAMILIES["dense"]), (left, 40, 3e7, "GD: κ", grey),
             (left, 17, 2.5e6, "d√(dκ)", grey), (left, 20, 9, "d", grey),
             (left, 4, 500, "diagonal", FAMILIES["diagonal"]), (left, 4, 120, "dominant", FAMILIES["dominant"]),
-            (right, 2e5, 3e7, "dense", FAMILIES["dense"]), (right, 3.5e6, 1.2e6, "GD: κ", grey),
+            (right, 2e5, 3e7, "dense", FAMILIES["dense"]), (right, 7e6, 3.2e6, "GD: κ", grey),
             (right, 3e6, 8e4, "d√(dκ)", grey), (right, 3e6, 15, "d", grey),
         ):  # fmt: skip
             axes.text(x, y, label, color=colour, fontsize=7.5, fontweight="bold", va="center")

@@ -42,10 +42,10 @@ def report(words: Words) -> None:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
-    made = reproduction.recorded(folder)
-    told = {"file": str(path), "bytes": path.stat().st_size, "figures": len(made), "verdicts": reproduction.count(made)}
+    made, size = reproduction.recorded(folder), path.stat().st_size
+    told = {"file": str(path), "bytes": size, "figures": len(made), "verdicts": reproduction.count(made)}
     if "--json" in words.flags:
         print(json.dumps(told, indent=2, ensure_ascii=False))
         return
-    told_of = f"{len(made)} figures, {told['verdicts'] or 'no verdicts yet'}; {told['bytes'] / 1e6:.2g} MB"
+    told_of = f"{len(made)} figures, {told['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
     console().print(f"wrote {path}: {told_of}", highlight=False, soft_wrap=True)

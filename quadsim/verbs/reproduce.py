@@ -43,14 +43,14 @@ def reproduce(words: Words) -> int:
     before = {one["name"]: one for one in reproduction.recorded(home)}
     began, made, failed = time.perf_counter(), [], []
     with counter("figures", len(paths)) as show:
-        for path, outcome in _outcomes(paths, folder, fast, redraw, min(workers, len(paths))):
+        for path, outcome, seconds in _outcomes(paths, folder, fast, redraw, min(workers, len(paths))):
             if isinstance(outcome, str):
                 failed.append(path.stem)
                 print(f"quadsim: {path.name} failed: {outcome}", file=sys.stderr, flush=True)
             else:
                 made.append(outcome)
                 if "--json" not in words.flags:
-                    _show(outcome)
+                    _show(outcome, seconds)
             show(len(made) + len(failed), path.stem)
     made.sort(key=lambda one: [path.stem.replace("_", "-") for path in paths].index(one["name"]))
     changed = [sentence for one in made for sentence in _changes(before.get(one["name"]), one)]
@@ -61,8 +61,8 @@ def reproduce(words: Words) -> int:
         print(json.dumps({"figures": made, "failed": failed, "changed": changed}, indent=2, ensure_ascii=False))
     else:
         screen = console()
-        seconds = duration(time.perf_counter() - began)
-        told = f"{len(made)} of {len(paths)} figures in {seconds}: {reproduction.count(made)}" if made else "no figure"
+        took = duration(time.perf_counter() - began)
+        told = f"{len(made)} of {len(paths)} figures in {took}: {reproduction.count(made)}" if made else "no figure"
         screen.print(f"{told}; in {folder}", highlight=False, soft_wrap=True)
     for sentence in changed:
         print(f"quadsim: not as recorded: {sentence}", file=sys.stderr)
@@ -71,11 +71,11 @@ def reproduce(words: Words) -> int:
 
 def _outcomes(
     paths: list[Path], folder: Path, fast: bool, redraw: bool, workers: int
-) -> Iterator[tuple[Path, dict[str, Any] | str]]:
-    """Each script with what is known of its figure, or with what went wrong; by so many processes at a time."""
+) -> Iterator[tuple[Path, dict[str, Any] | str, float]]:
+    """Each script, what is known of its figure or what went wrong, and its seconds; so many processes at a time."""
     if workers == 1:
         for path in paths:
-            yield path, _make(path, folder, fast, redraw)
+            yield path, *_make(path, folder, fast, redraw)
         return
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     with ProcessPoolExecutor(workers, spawn, _settle) as pool:
@@ -83,9 +83,9 @@ def _outcomes(
             waiting = {pool.submit(_make, path, folder, fast, redraw): path for path in paths}
             for done in as_completed(waiting):
                 try:
-                    yield waiting[done], done.result()
+                    yield waiting[done], *done.result()
                 except BrokenProcessPool:
-                    yield waiting[done], "its process was ended, perhaps for want of memory"
+                    yield waiting[done], "its process was ended, perhaps for want of memory", 0.0
         except BaseException:  # Ctrl-C above all: leaving the pool waits for its processes
             pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
@@ -93,20 +93,23 @@ def _outcomes(
             raise
 
 
-def _make(path: Path, folder: Path, fast: bool, redraw: bool) -> dict[str, Any] | str:
-    """One script's figure, or what went wrong."""
+def _make(path: Path, folder: Path, fast: bool, redraw: bool) -> tuple[dict[str, Any] | str, float]:
+    """One script's figure, or what went wrong; and how long it took."""
     from quadsim import reproduction
 
+    began = time.perf_counter()
     command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if fast else [])])
+    outcome: dict[str, Any] | str
     try:
-        return reproduction.load(path).make(folder, command, fast=fast, redraw=redraw)
+        outcome = reproduction.load(path).make(folder, command, fast=fast, redraw=redraw)
     except InputError as error:
-        return str(error)
+        outcome = str(error)
     except Exception as error:  # of whatever kind: the other figures are not to suffer
         if os.environ.get("QUADSIM_DEBUG"):
             traceback.print_exc()
         line = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
+        outcome = f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
+    return outcome, time.perf_counter() - began
 
 
 def _settle() -> None:
@@ -139,14 +142,14 @@ def _keep_in_step(readme: Path, made: list[dict[str, Any]]) -> None:
         os.replace(draft, readme)
 
 
-def _show(made: dict[str, Any]) -> None:
+def _show(made: dict[str, Any], seconds: float) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     screen = console()
     where = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
-    screen.print(f"{made['name']}: {made['source']}{where}", style="bold", highlight=False)
+    screen.print(f"{made['name']}: {made['source']}{where}, {duration(seconds)}", style="bold", highlight=False)
     shown = Table("", "published", "came out", "verdict", box=box.SIMPLE_HEAD)
     for one in made["checks"]:
         verdict = Text(one["verdict"], style=STYLES[one["verdict"]]).append(
