@@ -55,10 +55,10 @@ def exponent(draws, axis, kappa=KAPPA, without=np.ones_like):
     groups = [(at, np.log(group.to_numpy())) for at, group in mine.groupby(axis)["kappa_eff"]]
     at = np.array([place for place, _ in groups], dtype=float)
     rng = stream(0, "bootstrap", axis)
-    medians = [[np.median(rng.choice(logs, logs.size)) for _, logs in groups] for _ in range(400)]
-    medians.append([np.median(logs) for _, logs in groups])
-    slopes = [np.polyfit(np.log(at), line - np.log(without(at)), 1)[0] for line in medians]
-    return slopes[-1], *np.quantile(slopes[:-1], (0.025, 0.975))
+    resampled = [np.median(rng.choice(logs, (400, logs.size)), axis=1) for _, logs in groups]
+    heights = np.array([[np.median(logs), *row] for (_, logs), row in zip(groups, resampled, strict=True)])
+    slope, *others = np.polyfit(np.log(at), heights - np.log(without(at))[:, None], 1)[0]
+    return slope, *np.quantile(others, (0.025, 0.975))
 
 
 def check(tables):

@@ -44,12 +44,11 @@ RULES = {  # of β2, ζ and the learning rate; SGD, whose steps grow with the gr
     "massive-lion": lambda beta, zeta, lr: massive_lion(lr=lr, beta=beta, zeta=zeta),
     "adam": lambda beta, zeta, lr: qs.Adam(lr=lr, beta1=(1 - zeta) * beta, beta2=beta, eps=0, bias_correction=False),
     "lion": lambda beta, zeta, lr: qs.Lion(lr=lr, beta1=(1 - zeta) * beta, beta2=beta, weight_decay=0),
-    "signum": lambda beta, zeta, lr: qs.Signum(lr=lr, beta=beta),
     "sgd": lambda beta, zeta, lr: qs.SGD(lr=lr / 1024, momentum=beta, dampening=beta),
 }
 STRENGTHS = {"massive-lion": ZETAS, "adam": ZETAS[1:], "lion": ZETAS[1:], "signum": (0,), "sgd": (0,)}
 EQUAL = "adam-variance"  # Adam with β1 = β2
-RULES[EQUAL] = RULES["adam"]
+RULES |= {EQUAL: RULES["adam"], "signum": RULES["lion"]}  # Signum is Lion with β1 = β2
 LABELS = {"adam": "Adam, β1 < β2", "massive-lion": "Massive Lion", EQUAL: "Adam, β1 = β2", "lion": "Lion",
           "signum": "Signum", "sgd": "SGD"}  # fmt: skip
 COLOURS = {**plots.COLOURS, "massive-lion": "#000000"}

@@ -154,7 +154,7 @@ def draw(tables):
     ):
         for place, axes in enumerate(panels):
             steps, number = ((three, 3), (four, 4))[place % 2]
-            kind = ("one scale for all", "a scale for each block or coordinate")[place // 2]
+            kind = ("one scale for all", "scales for blocks or coordinates")[place // 2]
             axes.set(xscale="log", yscale="log", xlim=(three.columns[0], most), title=f"Case {number}: {kind}")
             axes.set_ylim(*((6, 9e5) if place < 2 else (4, 9e5)))
             plots.power_ticks(axes)
