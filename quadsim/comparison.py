@@ -136,7 +136,7 @@ def compare(
     draw = remembered(draw)
     first = draw(tuning[0])
     searches = {
-        name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend)
+        name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))
         for name, optimizer in named.items()
     }
     run_searches(draw, list(searches.values()), tuning, terms, progress)

@@ -35,10 +35,21 @@ def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: b
     with _lock:
         text = source(optimizer, width, noisy, alike)
         try:
-            return _kernel(text)
+            found = _kernel(text)
         except Exception as error:
             diagnosis.explain(optimizer, error)
             raise
+        _there.add(text)
+        return found
+
+
+def is_there(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: bool = True) -> bool:
+    """Whether the kernel need not be compiled: this process has it, or an earlier one has kept it."""
+    text = source(optimizer, width, noisy, alike)
+    try:
+        return text in _there or any((_chosen_folder() / _fingerprint(text)).glob("*.nbc"))
+    except (OSError, RuntimeError):
+        return False
 
 
 @functools.cache
@@ -69,6 +80,7 @@ def source(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: b
 
 
 _made: dict[tuple[type[Optimizer], int, bool, bool], tuple[str, rules.Standalone]] = {}
+_there: set[str] = set()
 
 
 def _source(optimizer: type[Optimizer], width: int, noisy: bool, alike: bool) -> tuple[str, rules.Standalone]:
@@ -246,6 +258,7 @@ def names_of(function: Any) -> list[str]:
     return [parameter.name for parameter in rules.parameters(function)]
 
 
+@functools.cache
 def _fingerprint(text: str) -> str:
     import llvmlite
     import numba
@@ -269,15 +282,18 @@ def _features() -> tuple[str, ...]:
 
 def cache_folder() -> Path | None:
     """Where kernels are kept: $QUADSIM_CACHE_DIR, or quadsim in the user's cache; None where it cannot be written."""
-    chosen = os.environ.get("QUADSIM_CACHE_DIR")
     try:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(chosen) if chosen else Path(home) / "quadsim"
+        folder = _chosen_folder()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
+
+
+def _chosen_folder() -> Path:
+    chosen = os.environ.get("QUADSIM_CACHE_DIR")
+    return Path(chosen or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quadsim")
 
 
 def _load_kept(text: str, folder: Path, fingerprint: str) -> ModuleType:

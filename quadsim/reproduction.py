@@ -42,6 +42,7 @@ ORDER = (  # the scripts, as they are shown
     "batch_crossover",
     "zoo_kappa",
 )
+LONG = ("zoo_kappa", "skip_update", "orvieto_gower_eps", "massive_lion", "orvieto_gower", "batch_crossover")
 VERDICTS = {True: "reproduced", False: "differs", None: "cannot be checked"}
 Tables = dict[str, "pd.DataFrame"]  # by the suffix of the file: "" and, say, "-draws"
 

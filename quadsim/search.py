@@ -15,6 +15,7 @@ import numpy as np
 from quadsim import checks
 from quadsim.bootstrap import quantile, quartiles
 from quadsim.checks import InputError, InputTypeError
+from quadsim.noise import Noise
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.solver import solve_lanes
@@ -27,7 +28,13 @@ class Search:
     """What has been tried of one optimizer, and what to try next: coarse grid, extensions, rounds of refinement."""
 
     def __init__(
-        self, optimizer: Optimizer, problem: BlockQuadratic, grid: Any = None, refine: Any = None, extend: Any = None
+        self,
+        optimizer: Optimizer,
+        problem: BlockQuadratic,
+        grid: Any = None,
+        refine: Any = None,
+        extend: Any = None,
+        noise: Noise | None = None,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
@@ -38,7 +45,7 @@ class Search:
         self.first_level = "given" if given else "coarse"
         self.optimizer, self.rates = optimizer, None if given else _block_rates(optimizer, problem)
         if not given:
-            guess = 1.0 if self.rates else _first_guess(optimizer, problem)
+            guess = 1.0 if self.rates else _first_guess(optimizer, problem, noise)
             middle = round(np.log10(guess) * PER_DECADE)
             reach = DECADES * PER_DECADE
             settings["lr"] = [10 ** (k / PER_DECADE) for k in range(middle - reach, middle + reach + 1)]
@@ -144,14 +151,17 @@ def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:
     return settings
 
 
-def _first_guess(optimizer: Optimizer, problem: BlockQuadratic) -> float:
+def _first_guess(optimizer: Optimizer, problem: BlockQuadratic, noise: Noise | None = None) -> float:
     """1/L for a method whose steps grow with the gradient, as GD's do; 0.01 for one that normalises them, as Adam does.
 
-    It is asked to take a few tiny steps from three errors, the last four times the first.
+    It is asked to take a few tiny steps from three errors, the last four times the first. Batches are kept, since they
+    scale with the error and the search needs their kernel anyway; other noise does not scale, and is left out.
     """
     error, lr = problem.start(0), 1e-6 / problem.lipschitz
     starts = [problem.minimizer + scale * error for scale in (1.0, 2.0, 4.0)]
-    lanes = solve_lanes(problem, [replace(optimizer, lr=lr)], w0=starts, max_steps=8, tol=0, threads=1)
+    batches = Noise() if noise is None else Noise(batch=noise.batch, factor=noise.factor)
+    tiny = [replace(optimizer, lr=lr)]
+    lanes = solve_lanes(problem, tiny, w0=starts, seeds=[0] * 3, max_steps=8, tol=0, threads=1, noise=batches)
     moved = [float(np.linalg.norm(run.w - start)) for run, start in zip(lanes, starts, strict=True)]
     return 1 / problem.lipschitz if moved[2] > 2 * moved[0] else 0.01
 

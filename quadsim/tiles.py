@@ -23,6 +23,7 @@ from quadsim.schedules import Schedule
 from quadsim.trajectory import EXPLODED, Status, Trajectory
 
 SLICE_SECONDS = 0.1  # how long a run goes on before progress is told and Ctrl-C is heard
+LITTLE = 20_000_000  # multiplications of a run that takes far less time than compiling a kernel for it
 FIRST_SLICE = 1_000_000  # multiplications of the first slice, before its time is known
 LOOK_BACK = 16  # steps in which NaN may have been on its way
 PAGE, SHIFT = 4096, 512  # bytes
@@ -109,8 +110,8 @@ class _Running:
     def __init__(self, job: Job, tile: list[Lane]) -> None:
         problem, self.job, self.tile, self.t = job.problem, job, tile, 0
         self.kind = type(tile[0].optimizer)
-        width = next(width for width in (1, compiler.WIDTH, compiler.WIDE) if len(tile) <= width)
-        self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any, _alike(tile))
+        width, alike = _fitting(job, tile)
+        self.kernel = kernel = compiler.kernel(self.kind, width, job.noise.any, alike)
         lanes = tile + [tile[-1]] * (width - len(tile))  # padding: computed, and never looked at
         self.blocks, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
         self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
@@ -254,6 +255,21 @@ def _pack(kernel: Any, problem: BlockQuadratic, lanes: list[Lane], g: np.ndarray
         else:
             settings[p] = np.tile(by_lane, settings.shape[2] // width)
     return state, settings, clock, groups
+
+
+def _fitting(job: Job, tile: list[Lane]) -> tuple[int, bool]:
+    """The width of the kernel for a tile, and whether its lanes are alike to it.
+
+    The narrowest that holds the tile; for little work one that need not be compiled, which takes seconds. A lane's
+    numbers are the same in all of them.
+    """
+    kind, alike = type(tile[0].optimizer), _alike(tile)
+    fitting = [(width, same) for width in (1, compiler.WIDTH, compiler.WIDE) if len(tile) <= width
+               for same in dict.fromkeys((alike, False))]  # fmt: skip
+    if job.max_steps * compiler.WIDE * sum(n * n for n in job.problem.sizes) < LITTLE:
+        there = (which for which in fitting if compiler.is_there(kind, which[0], job.noise.any, which[1]))
+        return next(there, fitting[0])
+    return fitting[0]
 
 
 def _alike(tile: list[Lane]) -> bool:

@@ -166,7 +166,7 @@ def tune(
     terms = Terms(objective, steps, tol, threads, how)
     listed = seeds_of("seeds", seeds)
     draw = remembered(draw)
-    search = Search(optimizer, draw(listed[0]), grid, refine, extend)
+    search = Search(optimizer, draw(listed[0]), grid, refine, extend, how.get("noise"))
     run_searches(draw, [search], listed, terms, progress)
     return outcome(search, terms)
 

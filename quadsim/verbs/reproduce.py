@@ -73,6 +73,8 @@ def _outcomes(
     paths: list[Path], folder: Path, fast: bool, redraw: bool, workers: int
 ) -> Iterator[tuple[Path, dict[str, Any] | str, float]]:
     """Each script, what is known of its figure or what went wrong, and its seconds; so many processes at a time."""
+    from quadsim import reproduction
+
     if workers == 1:
         for path in paths:
             yield path, *_make(path, folder, fast, redraw)
@@ -80,7 +82,8 @@ def _outcomes(
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     with ProcessPoolExecutor(workers, spawn, _settle) as pool:
         try:
-            waiting = {pool.submit(_make, path, folder, fast, redraw): path for path in paths}
+            order = sorted(paths, key=lambda path: path.stem not in reproduction.LONG)  # so that none is left alone
+            waiting = {pool.submit(_make, path, folder, fast, redraw): path for path in order}
             for done in as_completed(waiting):
                 try:
                     yield waiting[done], *done.result()
