@@ -119,7 +119,7 @@ def check(tables):
         Check(
             "β2 ≥ 0.9: floor = (1 − q)(η²/8)·SDP(H)",
             f"0 ≤ q ≤ {LARGEST}·√(1 − β2); 3.7839 and 3.8891 of 3.9 in a frustrated block (ledger 5g)",
-            f"q from {q[late].min():.0e} to {share[late].max():.2f}·√(1 − β2); "
+            f"q from {q[late].min():.1g} to {share[late].max():.2f}·√(1 − β2); "
             + " and ".join(f"{one:.4f}" for one in height),
             q[late].min() >= -NOISE and share[late].max() <= LARGEST
             and np.abs(height - pd.Series(FRUSTRATED)).max() <= 0.002,

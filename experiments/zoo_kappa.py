@@ -33,7 +33,7 @@ def measure(fast):
     limit, kappas = (2**15, (10, 1000, 100_000)) if fast else (2**18, (10, 100, 1000, 10_000, 100_000))
     tuning_seeds, seeds = (range(100, 103), range(7)) if fast else (range(100, 106), range(15))
     rows = []
-    for name in FEW if fast else OPTIMIZERS:
+    for name in FEW if fast else [name for name, kind in OPTIMIZERS.items() if not kind.own]:
         optimizer = OPTIMIZERS[name](**SETTINGS.get(name, {}))
         for case in (3, 4):
             steps = 0
