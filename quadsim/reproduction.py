@@ -121,7 +121,7 @@ class Reproduction:
             "checks": [one.row() for one in self.check(tables)],
             "versions": said.get("versions") or results.versions(),
         }
-        results.write(folder, self.name, figure, tables, made)
+        results.write(folder, self.name, figure, {} if redraw else tables, made)
         return made
 
     def read(self, folder: Path) -> tuple[Tables, dict[str, Any]]:
