@@ -47,7 +47,7 @@ def is_there(optimizer: type[Optimizer], width: int, noisy: bool = False, alike:
     """Whether the kernel need not be compiled: this process has it, or an earlier one has kept it."""
     text = source(optimizer, width, noisy, alike)
     try:
-        return text in _there or any((_chosen_folder() / _fingerprint(text)).glob("*.nbc"))
+        return text in _there or any((_chosen_folder() / _fingerprint(text)).glob("__pycache__/*.nbc"))
     except (OSError, RuntimeError):
         return False
 

@@ -223,3 +223,36 @@ def test_a_new_optimizer_is_one_record_and_one_rule(tmp_path):
     script.write_text(HEAVY_BALL)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+FEW = """
+import sys, quadsim as qs
+from quadsim import compiler, tiles
+compiled = []
+kept = compiler._execute
+compiler._execute = lambda text, name, path: compiled.append(name) or kept(text, name, path)
+problem, noise = qs.case(3), qs.Noise(batch=3)
+many = [qs.Adam(lr=0.01 * k) for k in range(1, 4)]
+qs.solve_lanes(problem, many, seeds=[0], max_steps={first}, tol=0, noise=noise, threads=1)
+before = len(compiled)
+alone = qs.solve(problem, qs.Adam(lr=0.01), seed=0, max_steps={then}, tol=0, noise=noise)
+print(before, len(compiled), float(alone.loss[-1]).hex())
+"""
+
+
+@pytest.mark.parametrize(("steps", "more"), [(500, 0), (50_000, 1)])
+def test_little_work_takes_a_kernel_that_is_there(tmp_path, steps, more):
+    """A lane alone has a kernel of its own; with few steps it takes the tile's, and its numbers are the same."""
+    told = python(FEW.format(first=10, then=steps), QUADSIM_CACHE_DIR=tmp_path / "empty").split()
+    assert int(told[1]) - int(told[0]) == more
+    narrow = qs.solve(qs.case(3), qs.Adam(lr=0.01), seed=0, max_steps=steps, tol=0, noise=qs.Noise(batch=3))
+    assert told[2] == float(narrow.loss[-1]).hex()
+
+
+def test_what_was_kept_is_there_for_the_next_process(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("QUADSIM_CACHE_DIR", str(tmp_path / "empty"))
+    monkeypatch.setattr(compiler, "_there", set())
+    assert not compiler.is_there(qs.GD, 1)
+    monkeypatch.setenv("QUADSIM_CACHE_DIR", str(cache))
+    assert compiler.is_there(qs.GD, 1)
+    assert not compiler.is_there(qs.GD, 32, True)
