@@ -11,7 +11,7 @@ from matplotlib.collections import QuadMesh
 from numpy.testing import assert_allclose
 
 from quadsim import optimizers, plots
-from quadsim.plots.lines import _spread
+from quadsim.plots.canvas import spread
 from quadsim.plots.scales import Scale
 from quadsim.plots.words import LABELS, in_sentence, number
 
@@ -474,11 +474,11 @@ def test_the_scale_of_an_axis(values, expected):
 
 
 def test_labels_are_pushed_apart_no_further_than_needed():
-    assert_allclose(_spread(np.array([10.0, 50.0]), 10, 100), [10, 50])
-    assert_allclose(_spread(np.array([50.0, 50.0, 50.0]), 10, 100), [40, 50, 60])
-    assert_allclose(_spread(np.array([99.0, 99.0]), 10, 100), [90, 100])
+    assert_allclose(spread(np.array([10.0, 50.0]), 10, 100), [10, 50])
+    assert_allclose(spread(np.array([50.0, 50.0, 50.0]), 10, 100), [40, 50, 60])
+    assert_allclose(spread(np.array([99.0, 99.0]), 10, 100), [90, 100])
     crowded = np.sort(np.random.default_rng(0).uniform(0, 100, 8))
-    assert np.diff(_spread(crowded, 9, 100)).min() >= 9 - 1e-9
+    assert np.diff(spread(crowded, 9, 100)).min() >= 9 - 1e-9
 
 
 def words(figure):
