@@ -110,7 +110,8 @@ def check(tables):
         ),
         Check(
             "beside Signum", "no gain from a fixed ε",
-            f"the best ε ends at {gain.min():.2g} to {gain.max():.2g} times Signum's loss", gain.min() > 0.5,
+            f"the best ε ends at {gain.min():.2g} to {gain.max():.2g} times Signum's loss (a gain: below 0.5)",
+            gain.min() > 0.5,
         ),
         Check(
             "ε inside or outside the root", "no qualitative effect after tuning",

@@ -51,14 +51,14 @@ def medians(draws):
 
 
 def check(tables):
-    told = medians(tables[""])
+    told, draws = medians(tables[""]), tables[""]["seed"].nunique()
     checks = []
     for number, kind in ((1, "GPT2's blocks"), (3, "unlike blocks")):
         ratio = told.loc[number, "gd"] / told.loc[number, "frozen-adam"]
         checks.append(
             Check(
                 f"Case {number} ({kind})", "GD far behind Adam",
-                f"GD takes {ratio:,.0f} times as long; Adam ahead in {told.loc[number, 'ahead']:.0%} of draws",
+                f"GD takes {ratio:,.0f} times as long; Adam ahead in {told.loc[number, 'ahead']:.0%} of {draws} draws",
                 ratio >= 5 and told.loc[number, "ahead"] >= 0.9,
             )
         )  # fmt: skip
@@ -71,7 +71,7 @@ def check(tables):
         checks.append(
             Check(
                 f"Case {number} ({kind})", "GD alongside Adam",
-                f"Adam takes {ratio:.2g} times as long; ahead in {told.loc[number, 'ahead']:.0%} of draws",
+                f"Adam takes {ratio:.2g} times as long; ahead in {told.loc[number, 'ahead']:.0%} of {draws} draws",
                 0.5 <= ratio <= 2, why if ratio > 2 else "",
             )
         )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import checks, results
-from quadsim.checks import InputError
+from quadsim.checks import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +70,13 @@ class Check:
     holds: bool | None
     why: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("what", "published", "found", "why"):
+            if not isinstance(getattr(self, name), str):
+                raise InputTypeError(f"{name} of a check must be text, got {checks.shown(getattr(self, name))}")
+        if self.holds is not None and type(self.holds).__name__ not in ("bool", "bool_"):  # bool_: numpy's
+            raise InputTypeError(f"holds of “{self.what}” must be True, False or None, got {checks.shown(self.holds)}")
+
     @property
     def verdict(self) -> str:
         return VERDICTS[self.holds if self.holds is None else bool(self.holds)]
@@ -106,19 +114,27 @@ class Reproduction:
     draw: Callable[[Tables], Figure]
     arxiv: str = ""
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", self.name):
+            raise InputError(f"{checks.shown(self.name)} names no files: use small letters, digits and dashes")
+
     def make(self, folder: Path, command: str, *, fast: bool = False, redraw: bool = False) -> dict[str, Any]:
         """Measure, check, draw and write; what is known of it then (its JSON). ``redraw``: from the tables there."""
         tables, said = self.read(folder) if redraw else (self.measure(fast), {"fast": fast})
-        figure = self.draw(tables)
+        figure, checked = self.draw(tables), [one.row() for one in self.check(tables)]
+        title = " ".join(figure.get_suptitle().split())
+        if not title or not checked:
+            raise InputError(f"{self.name} has no {'checks' if title else 'title'}")
         made = {
             "name": self.name,
             "source": self.source,
             "arxiv": self.arxiv,
-            "title": " ".join(figure.get_suptitle().split()),
+            "title": title,
+            "caption": " ".join(figure.get_supxlabel().split()),
             "command": command,
             "fast": said["fast"],
             "tables": list(tables),
-            "checks": [one.row() for one in self.check(tables)],
+            "checks": checked,
             "versions": said.get("versions") or results.versions(),
         }
         results.write(folder, self.name, figure, {} if redraw else tables, made)
@@ -128,12 +144,34 @@ class Reproduction:
         """The tables that lie in a folder, and what is known of them."""
         import pandas as pd
 
-        path = folder / f"{self.name}.json"
-        if not path.is_file():
-            raise InputError(f"{path} is not there: make it first, without redraw=true")
+        said = record(folder / f"{self.name}.json")
+        tables = {}
+        for suffix in said["tables"]:
+            path = folder / f"{self.name}{suffix}.csv"
+            try:
+                tables[suffix] = pd.read_csv(path)
+            except (OSError, ValueError) as error:  # ValueError: what pandas says of a file that is no table
+                reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+                raise InputError(f"{path} cannot be read ({reason}): make it anew, without redraw=true") from None
+        return tables, said
+
+
+def record(path: Path) -> dict[str, Any]:
+    """What is known of a figure, from its JSON; raises where that is not what a run writes."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there: make it first, without redraw=true")
+    try:
         said = json.loads(path.read_text(encoding="utf-8"))
-        paths = {suffix: folder / f"{self.name}{suffix}.csv" for suffix in said["tables"]}
-        return {suffix: pd.read_csv(path) for suffix, path in paths.items()}, said
+        texts = [said[key] for key in ("name", "source", "arxiv", "title", "command")]
+        texts += [one[key] for one in said["checks"] for key in ("what", "published", "found", "why", "verdict")]
+        right = all(isinstance(text, str) for text in texts) and isinstance(said["fast"], bool) and said["checks"]
+        right = right and all(one["verdict"] in VERDICTS.values() for one in said["checks"])
+        right = right and all(isinstance(suffix, str) for suffix in said["tables"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        right = False
+    if not right:
+        raise InputError(f"{path} is damaged: delete it, or make it anew with python -m quadsim reproduce")
+    return said
 
 
 def load(path: Path) -> Reproduction:
@@ -165,14 +203,19 @@ def scripts(names: Iterable[str] = ()) -> list[Path]:
     missing = [path for path in chosen if not path.is_file()]
     if missing:
         raise InputError(f"{missing[0]} is not there: give a script such as experiments/zhang_four_cases.py")
-    return list(dict.fromkeys(chosen))
+    return list({path.resolve(): path for path in chosen}.values())
 
 
-def recorded(folder: Path) -> list[dict[str, Any]]:
-    """What is known of the figures in a folder, in their order."""
-    paths = (folder / f"{name.replace('_', '-')}.json" for name in ORDER)
-    known = (json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file())
-    return [one for one in known if "checks" in one]
+def recorded(folder: Path, *, damaged: bool = False) -> list[dict[str, Any]]:
+    """What is known of the figures in a folder, in their order; damaged records raise, or with `damaged` are absent."""
+    found = []
+    for path in (folder / f"{name.replace('_', '-')}.json" for name in ORDER):
+        try:
+            found += [record(path)] if path.is_file() else []
+        except InputError:
+            if not damaged:
+                raise
+    return found
 
 
 def count(made: Iterable[dict[str, Any]]) -> str:
@@ -190,7 +233,7 @@ def table(made: Sequence[dict[str, Any]]) -> str:
         for one in figure["checks"]:
             verdict = f"**{one['verdict']}**" + (f": {one['why']}" if one["why"] else "")
             cells = (source, one["what"], one["published"], one["found"], verdict)
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
             source = ""
     return "\n".join(lines) + "\n"
 
@@ -198,7 +241,7 @@ def table(made: Sequence[dict[str, Any]]) -> str:
 def gallery(made: Sequence[dict[str, Any]]) -> str:
     """The figures in Markdown, the first one over the whole width, the others two in a row."""
     first, others = made[:1], made[1:]
-    lines = [f"![{one['title']}](figures/{one['name']}.png)\n" for one in first]
+    lines = [f"![{_alone(one['title'])}](figures/{one['name']}.png)\n" for one in first]
     for left in range(0, len(others), 2):
         pair = others[left : left + 2]
         if left == 0:
@@ -208,16 +251,24 @@ def gallery(made: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cell(text: str) -> str:
+    """A text inside a table's cell."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
 def _alone(title: str) -> str:
-    """A title inside a table's cell."""
-    return title.replace("|", "\\|").replace("[", "(").replace("]", ")")
+    """A title inside a picture's brackets."""
+    return _cell(title).replace("[", "(").replace("]", ")")
 
 
 def in_step(text: str, made: Sequence[dict[str, Any]]) -> str:
-    """A README with its generated parts made anew: what stands between `<!-- verdicts -->` and `<!-- end -->`."""
+    """A README with its generated parts made anew: what stands between `<!-- verdicts -->` and `<!-- end of … -->`."""
     for name, part in (("verdicts", f"{count(made)}.\n\n{table(made)}"), ("gallery", gallery(made))):
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
-        if begin in text and end in text:
-            head, _, rest = text.partition(begin)
-            text = head + begin + "\n" + part + "\n" + end + rest.partition(end)[2]
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if begin not in text and end not in text:
+            continue
+        head, _, rest = text.partition(begin)
+        if text.count(begin) != 1 or text.count(end) != 1 or end not in rest:
+            raise InputError(f"{begin} and {end} must each stand once, in this order, in the README")
+        text = f"{head}{begin}\n\n{part}\n{end}{rest.partition(end)[2]}"
     return text

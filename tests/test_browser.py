@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 FIGURES = Path(__file__).parent.parent / "figures"
-SIZES = {"phone": (360, 740), "desktop": (1280, 900)}
+SIZES = {"phone": (360, 740), "tablet": (768, 1024), "desktop": (1280, 900)}
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,21 @@ def test_turning_a_phone_keeps_what_was_chosen(seen):
     assert len(seen.curves()) == 12
 
 
+def test_sliders_have_names(seen):
+    for name in ("condition number", "heterogeneity", "rotation", "seed"):
+        assert seen.page.get_by_role("slider", name=name).count() == 1
+
+
+def test_eigenvalues_are_named_only_where_they_are_those(seen):
+    assert "4998, 4999, 5000" in seen.told()[2]
+    seen.slide("kappa", "4")
+    assert "4998" not in seen.told()[2]
+    assert "at κ = 500,000" in seen.told()[2]
+    seen.slide("kappa", "2")
+    seen.slide("heterogeneity", "5")
+    assert "dealt anew (1)" in seen.told()[3]
+
+
 def test_keys_move_a_slider_too(seen):
     before = seen.curves()
     seen.page.focus("#kappa")
@@ -185,5 +200,5 @@ def test_it_reads_well(browser, report, size):
         assert box["height"] >= 24
         assert box["width"] >= 100
     columns = page.evaluate("getComputedStyle(document.getElementById('panels')).gridTemplateColumns.split(' ').length")
-    assert columns == {"phone": 1, "desktop": 2}[size]
+    assert columns == {"phone": 1, "tablet": 1, "desktop": 2}[size]
     page.close()

@@ -58,11 +58,56 @@ def test_what_is_missing_is_said_with_its_command(tmp_path):
         assert command in text
 
 
-def test_a_closing_tag_among_the_curves_does_not_end_them(tmp_path):
-    (tmp_path / "explorer.json").write_text(json.dumps({"command": "</script><script>alert(1)"}))
+@pytest.mark.parametrize("planted", ["</script><script>alert(1)", "<!--<script>"])
+def test_a_tag_among_the_curves_does_not_end_them(tmp_path, planted):
+    told = json.loads((FIGURES / "explorer.json").read_text(encoding="utf-8"))
+    (tmp_path / "explorer.json").write_text(json.dumps({**told, "command": planted}))
     text = page(tmp_path, MACHINE, {})
     data = re.search(r'id="curves">(.*?)</script>', text, re.DOTALL).group(1)
-    assert json.loads(data) == {"command": "</script><script>alert(1)"}
+    assert "<" not in data
+    assert json.loads(data)["command"] == planted
+
+
+def test_an_address_is_no_markup(tmp_path):
+    small(tmp_path)
+    path = tmp_path / "zhang-four-cases.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "arxiv": '"><script>alert(1)</script>'}))
+    assert "<script>alert" not in page(tmp_path, MACHINE, {})
+
+
+DAMAGED = [
+    ("zhang-four-cases.json", "{"),
+    ("zhang-four-cases.json", "null"),
+    ("zhang-four-cases.json", '{"checks": [{}]}'),
+    ("zhang-four-cases.json", {"checks": [{"what": "", "published": "", "found": "", "why": "", "verdict": "so so"}]}),
+    ("zhang-four-cases.json", {"source": 3}),
+    ("ledger.json", "{}"),
+    ("ledger.json", '{"findings": [{"ok": true}]}'),
+    ("explorer.json", "{}"),
+    ("explorer.json", "{"),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_a_damaged_file_is_named_in_one_line(tmp_path, capsys, name, content):
+    small(tmp_path)
+    path = tmp_path / name
+    known = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(content if isinstance(content, str) else json.dumps({**known, **content}))
+    assert cli.main(["report", f"figures={tmp_path}"]) == 2
+    told = capsys.readouterr().err
+    assert f"{name} is damaged" in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_picture_that_is_gone_is_said_to_be(tmp_path):
+    small(tmp_path)
+    for suffix in (".png", ".svg"):
+        (tmp_path / f"zhang-four-cases{suffix}").unlink()
+    text = page(tmp_path, MACHINE, {})
+    assert "The picture is not there" in text
+    assert "<img" not in text
 
 
 def outside(text):
@@ -94,6 +139,7 @@ def test_the_page_of_all_figures_is_below_five_megabytes(tmp_path):
         (["out=page.pdf"], "must end in .html"),
         (["outt=page.html"], "out"),
         (["now"], "is not key=value"),
+        (["out.x=page.html"], "out"),
     ],
 )
 def test_bad_words_get_one_line(words, sentence, capsys, tmp_path, monkeypatch):

@@ -106,8 +106,8 @@ def test_the_readme_is_in_step():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     made = reproduction.recorded(FIGURES)
     assert len(made) == len(ORDER)
-    assert "<!-- verdicts -->" in text
-    assert "<!-- gallery -->" in text
+    for part in ("verdicts", "gallery"):
+        assert text.count(f"<!-- {part} -->") == text.count(f"<!-- end of {part} -->") == 1
     assert reproduction.in_step(text, made) == text
     checks = [dict(row) for row in made[0]["checks"]]
     checks[0]["verdict"] = "planted"
@@ -237,6 +237,7 @@ def test_json_is_all_that_is_printed(clone, capsys):
         (["experiments/none.py"], "is not there"),
         ([ORDER[1]], "is not there"),
         ([ORDER[0], "redraw=true"], "without redraw=true"),
+        ([ORDER[0], "fast.x=true"], "fast"),
     ],
 )
 def test_bad_words_get_one_line_and_leave_nothing(clone, capsys, words, sentence):
@@ -258,6 +259,132 @@ def test_a_script_without_a_reproduction_is_refused(clone, capsys):
     Path("experiments/plain.py").write_text("x = 1\n")
     assert reproduce("experiments/plain.py") == 1
     assert "has no REPRODUCTION" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("raise SystemExit(0)", "SystemExit"),
+        ("raise ValueError('one\\ntwo')", "one two"),
+        ("print('to standard output'); fast = 1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_whatever_a_script_does_is_one_line_and_the_others_are_made(clone, capfd, workers, body, sentence):
+    clone(name=ORDER[1], body=body)
+    assert reproduce(*ORDER[:2], f"workers={workers}", "--json") == 1
+    told = capfd.readouterr()
+    assert sentence in told.err
+    assert len([line for line in told.err.splitlines() if line.startswith("quadsim:")]) == 1
+    made = json.loads(told.out)
+    assert [one["name"] for one in made["figures"]] == [ORDER[0].replace("_", "-")]
+    assert made["failed"] == [ORDER[1]]
+
+
+def test_a_process_that_ends_takes_no_other_figure_along(clone, capfd):
+    clone(name=ORDER[1], body="import os; os._exit(0)")
+    clone(name=ORDER[2])
+    assert reproduce(*ORDER[:3], "workers=2") == 1
+    told = capfd.readouterr()
+    assert "2 of 3 figures" in told.out
+    assert told.err.count("its process was ended") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "sentence"),
+    [
+        ("x[1] == 2)", '"no")', "True, False or None"),
+        ("x[1] == 2)", 'float("nan"))', "True, False or None"),
+        ('return [Check("the second", "2", f"{x[1]:g}", x[1] == 2)]', "return []", "has no checks"),
+        ('title="A finding"', 'title=""', "has no title"),
+        ('"the second"', "2", "must be text"),
+        ('Reproduction("zhang-four-cases"', 'Reproduction("../evil"', "names no files"),
+    ],
+)
+def test_a_script_that_is_not_right_is_told_so(clone, capsys, line, other, sentence):
+    path = clone()
+    assert line in path.read_text()
+    path.write_text(path.read_text().replace(line, other))
+    assert reproduce(ORDER[0]) == 1
+    assert sentence in capsys.readouterr().err
+    assert not list(Path().rglob("*.png"))
+
+
+def test_fast_figures_do_not_take_the_place_of_full_ones(clone, capsys):
+    assert reproduce(ORDER[0], "fast=true", "out=figures") == 2
+    assert "too few draws" in capsys.readouterr().err
+
+
+def test_a_damaged_record_is_made_anew(clone):
+    assert reproduce(ORDER[0]) == 0
+    path = Path(f"figures/{ORDER[0].replace('_', '-')}.json")
+    path.write_text("{")
+    assert reproduce(ORDER[0]) == 0
+    assert json.loads(path.read_text())["checks"]
+
+
+def test_a_script_may_be_named_otherwise_than_its_figure(clone, capsys):
+    other = Path("experiments/other.py")
+    other.write_text(clone().read_text().replace("zhang-four-cases", "something-else"))
+    assert reproduce(str(other)) == 0
+    assert Path("figures/something-else.png").is_file()
+    assert "old" in Path("README.md").read_text()
+
+
+def test_one_figure_is_made_once(clone, capsys):
+    assert reproduce(ORDER[0], ORDER[0].replace("_", "-"), f"experiments/{ORDER[0]}.py", "workers=2") == 0
+    assert "1 of 1 figures" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- verdicts -->\nold\n",
+        "<!-- end of verdicts -->\nold\n<!-- verdicts -->\nrest IMPORTANT\n",
+        "<!-- verdicts -->\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n",
+    ],
+)
+def test_markers_that_are_not_right_leave_the_readme_alone(clone, capsys, text):
+    Path("README.md").write_text(text)
+    assert reproduce(ORDER[0]) == 1
+    assert "must each stand once" in capsys.readouterr().err
+    assert Path("README.md").read_text() == text
+    assert not list(Path().glob(".draft-*"))
+
+
+def test_the_readme_keeps_its_line_ends_and_its_mode(clone):
+    path = Path("README.md")
+    path.write_bytes(b"# A\r\n<!-- verdicts -->\r\n<!-- end of verdicts -->\r\nrest")
+    path.chmod(0o600)
+    assert reproduce(ORDER[0]) == 0
+    text = path.read_bytes()
+    assert b"**reproduced**" in text
+    assert text.count(b"\n") == text.count(b"\r\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_do_not_outlive_the_one_that_began_them(clone, number):
+    for name in ORDER[:2]:
+        clone(name=name, body="import os, time; open(f'{os.getpid()}.pid', 'w').close(); time.sleep(60)")
+    process = subprocess.Popen([sys.executable, "-m", "quadsim", "reproduce", *ORDER[:2], "workers=2"])
+    while len(list(Path().glob("*.pid"))) < 2:
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(timeout=30) == (143 if number == signal.SIGTERM else -9)
+    those = [Path("/proc") / path.stem for path in Path().glob("*.pid")]
+    until = time.monotonic() + 20
+    while any(alive(one) for one in those) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(alive(one) for one in those)
+    assert not list(Path().rglob("*.png")) + list(Path().rglob(".draft-*"))
+
+
+def alive(process):
+    try:
+        return (process / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_ctrl_c_ends_the_processes(clone):
@@ -284,7 +411,7 @@ def test_the_table_and_the_gallery():
     assert lines[2] == "| [S0](figures/n0.svg) | a\\|b | 1 | 2 | **differs**: so |"
     assert reproduction.count(made) == "4 differ"
     shown = reproduction.gallery(made).splitlines()
-    assert shown[0] == "![T | 0](figures/n0.png)"
+    assert shown[0] == "![T \\| 0](figures/n0.png)"
     assert sum(line.count("![") for line in shown) == 4
     assert {line.count(" | ") for line in shown if line.startswith("| ![")} == {1}
     assert shown[-1].endswith(" | |")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
@@ -16,7 +18,9 @@ from string import Template
 from typing import Any
 
 from quadsim import reproduction
+from quadsim.checks import InputError
 
+EXPLORED = ["case", "kappa", "heterogeneity", "rotation", "seed"]
 KINDS = {"reproduced": "good", "differs": "other", "cannot be checked": "open"}
 
 
@@ -46,16 +50,31 @@ def _missing(what: str, command: str) -> str:
 
 
 def _explorer(path: Path) -> str:
-    """The curves as data for the script; what would end the element is written otherwise."""
+    """The curves as data for the script; what could be a tag is written otherwise."""
     if not path.is_file():
         return _missing("The curves have not been computed", "python experiments/explorer.py")
-    told = json.loads(path.read_text(encoding="utf-8"))
-    data = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    told = _read(path, "python experiments/explorer.py")
+    try:
+        problems = math.prod(len(values) for values in told["axes"].values()) * len(told["optimizers"])
+        sizes = [len(base64.b64decode(told[key], validate=True)) for key in ("ends", "curves")]
+        right = sizes == [4 * problems, told["points"] * problems] and list(told["axes"]) == EXPLORED
+        data = json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        right = False
+    if not right:
+        raise InputError(f"{path} is damaged: make it anew with python experiments/explorer.py")
     return f'<script type="application/json" id="curves">{data}</script>\n{_text("explorer.html")}'
 
 
-def _badge(verdict: str) -> str:
-    return f'<span class="badge {KINDS[verdict]}">{escape(verdict)}</span>'
+def _read(path: Path, command: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is damaged: make it anew with {command}") from None
+
+
+def _badge(verdict: str, count: str = "") -> str:
+    return f'<span class="badge {KINDS[verdict]}">{count}{escape(verdict)}</span>'
 
 
 def _verdicts(made: list[dict[str, Any]]) -> str:
@@ -64,7 +83,8 @@ def _verdicts(made: list[dict[str, Any]]) -> str:
         return _missing("No figure has been reproduced", "python -m quadsim reproduce")
     lines = []
     for one in made:
-        badges = " ".join(_badge(check["verdict"]) for check in one["checks"])
+        seen = Counter(check["verdict"] for check in one["checks"])
+        badges = " ".join(_badge(verdict, f"{seen[verdict]} ") for verdict in KINDS if seen[verdict])
         lines.append(f'<li><a href="#{escape(one["name"])}">{escape(one["source"])}</a><div>{badges}</div></li>')
     return f'<ul class="index">{"".join(lines)}</ul>'
 
@@ -78,33 +98,40 @@ def _figure(folder: Path, made: dict[str, Any]) -> str:
         f"<div>{_badge(one['verdict'])} {escape(one['why'])}</div></div>"
         for one in made["checks"]
     )
-    link = f'<a href="https://arxiv.org/abs/{made["arxiv"]}">arXiv {made["arxiv"]}</a>' if made["arxiv"] else ""
+    arxiv = escape(made["arxiv"])
+    link = f'<a href="https://arxiv.org/abs/{arxiv}">arXiv {arxiv}</a>' if arxiv else ""
     few = " With few draws (fast=true)." if made["fast"] else ""
     return f"""<section class="figure" id="{escape(made["name"])}">
 <h3>{escape(made["source"])} <small>{link}</small></h3>
-<div class="scroll"><img alt="{escape(made["title"])}" src="{_picture(folder, made["name"])}"></div>
+<p class="finding">{escape(made["title"])}</p>
+{_picture(folder, made)}
 {rows}
-<p class="how"><code>{escape(made["command"])}</code>{few}</p>
+<p class="how"><small>{escape(made.get("caption") or made["command"])}{few}</small></p>
 </section>"""
 
 
-def _picture(folder: Path, name: str) -> str:
-    """The smaller one of SVG and PNG, as a data URI."""
-    paths = [path for path in (folder / f"{name}.svg", folder / f"{name}.png") if path.is_file()]
+def _picture(folder: Path, made: dict[str, Any]) -> str:
+    """The smaller one of SVG and PNG, inside the page."""
+    paths = [path for path in (folder / f"{made['name']}.svg", folder / f"{made['name']}.png") if path.is_file()]
     if not paths:
-        return ""
+        return _missing("The picture is not there", made["command"])
     path = min(paths, key=lambda path: path.stat().st_size)
     kind = {".svg": "image/svg+xml", ".png": "image/png"}[path.suffix]
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<div class="scroll" tabindex="0"><img alt="{escape(made["title"])}" src="data:{kind};base64,{data}"></div>'
 
 
 def _claims(path: Path) -> str:
     """The ledger: each claim with its status, verdict and evidence."""
     if not path.is_file():
         return _missing("The ledger has not been checked", "python -m quadsim verify out=figures")
-    findings = json.loads(path.read_text(encoding="utf-8"))["findings"]
-    agree = sum(one["ok"] for one in findings)
-    rows = "".join(_claim(one) for one in findings)
+    command = "python -m quadsim verify out=figures"
+    try:
+        findings = _read(path, command)["findings"]
+        agree = sum(one["ok"] is True for one in findings)
+        rows = "".join(_claim(one) for one in findings)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path} is damaged: make it anew with {command}") from None
     verify = "<code>python -m quadsim verify</code>"
     return (
         f"<p>{agree} of {len(findings)} claims came out as the ledger says ({verify}).</p>\n"

@@ -11,6 +11,14 @@
     1: "Case 1: GPT2’s blocks", 2: "Case 2: ResNet18’s blocks",
     3: "Case 3: {1, 2, 3} {99, 100, 101} {4998, 4999, 5000}", 4: "Case 4: {1, 99, 4998} {2, 100, 4999} {3, 101, 5000}",
   };
+  const plain = { 1: names[1], 2: names[2], 3: "Case 3", 4: "Case 4" };
+  function title(number) {
+    // the eigenvalues are those of the name only where nothing has changed them
+    const kappa = data.axes.kappa[chosen.kappa], dealt = data.axes.heterogeneity[chosen.heterogeneity];
+    if (kappa === 5000 && dealt === null) return names[number];
+    return plain[number] + (kappa === 5000 ? "" : `, at κ = ${kappa.toLocaleString("en")}`) + (dealt === null ? "" : `, dealt anew (${dealt})`);
+  }
+  const ink = (colour) => "#" + [1, 3, 5].map((at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.72).toString(16).padStart(2, "0")).join("");
   const words = {
     kappa: ["condition number κ", (value) => value.toLocaleString("en")],
     heterogeneity: ["heterogeneity", (value) => (value === null ? "its own" : value === 0 ? "0, alike" : value === 1 ? "1, sorted" : String(value))],
@@ -21,10 +29,20 @@
   const order = Object.keys(data.axes); // case first
   const chosen = { ...usual };
 
-  const phone = matchMedia("(max-width: 760px)");
+  const phone = matchMedia("(max-width: 900px)");
   const high = 300, left = 46, right = 12, top = 10, bottom = 34;
   let wide = 480, panels = [];
-  const farthest = Math.ceil(Math.log10(ends.reduce((most, end) => Math.max(most, end), 1)));
+  const each = ends.length / data.axes.case.length / data.axes.kappa.length; // the ends of one case and one κ
+  let farthest = 1;
+  function reach() {
+    // the axis is as long as any curve of this κ needs, and moves with κ alone
+    let most = 10;
+    data.axes.case.forEach((_, number) => {
+      const first = (number * data.axes.kappa.length + chosen.kappa) * each;
+      for (let k = first; k < first + each; k++) most = Math.max(most, ends[k]);
+    });
+    return Math.ceil(Math.log10(most));
+  }
   const x = (step) => left + (Math.log10(step) / farthest) * (wide - left - right);
   const lowest = Math.log10(data.tol);
   const y = (decade) => top + ((0.5 - decade) / (0.5 - lowest)) * (high - top - bottom);
@@ -58,9 +76,11 @@
 
   function panel(number) {
     const figure = element("figure", { id: `case-${number}` }, document.getElementById("panels"));
-    element("figcaption", {}, figure).innerHTML = `<b>${names[number]}</b><br>`;
-    const told = element("span", { "aria-live": "polite" }, figure.firstChild);
-    const svg = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": names[number] }, figure);
+    const caption = element("figcaption", {}, figure);
+    const name = element("b", {}, caption);
+    element("br", {}, caption);
+    const told = element("span", {}, caption);
+    const svg = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": plain[number] }, figure);
     for (let decade = 0; decade >= lowest; decade -= 2) {
       element("line", { x1: left, x2: wide - right, y1: y(decade), y2: y(decade), stroke: "#eeeeee" }, svg);
       element("text", { x: left - 6, y: y(decade) + 4, "text-anchor": "end" }, svg, superscript(decade));
@@ -71,27 +91,31 @@
     }
     element("line", { x1: left, x2: wide - right, y1: high - bottom, y2: high - bottom, stroke: "#444444" }, svg);
     element("text", { x: (left + wide - right) / 2, y: high - 3, "text-anchor": "middle" }, svg, "steps");
+    element("text", { x: left + 4, y: top + 2 }, svg, "gradient norm");
     const lines = data.optimizers.map((one) => element("path", { fill: "none", stroke: one.colour, "stroke-width": 2.2, "stroke-linejoin": "round" }, svg));
     const marks = data.optimizers.map((one) => element("circle", { r: 3.5, fill: one.colour }, svg));
-    return { number, told, lines, marks };
+    return { number, name, told, lines, marks };
   }
 
   function build() {
-    wide = phone.matches ? 350 : 480; // letters keep their size on a phone
+    wide = phone.matches ? Math.min(Math.max(innerWidth - 28, 300), 860) : 480; // letters keep their size on a phone
+    farthest = reach();
     document.getElementById("panels").replaceChildren();
     panels = data.axes.case.map(panel);
   }
 
   function show() {
-    for (const { number, told, lines, marks } of panels) {
+    if (farthest !== reach()) build();
+    for (const { number, name, told, lines, marks } of panels) {
       const problem = place(number);
+      name.textContent = title(number);
       told.replaceChildren();
       data.optimizers.forEach((one, which) => {
         const last = ends[problem * data.optimizers.length + which];
         lines[which].setAttribute("d", path(problem, which));
         marks[which].setAttribute("cx", x(last));
         marks[which].setAttribute("cy", y(lowest));
-        element("b", { style: `color:${one.colour}` }, told, one.label);
+        element("b", {}, told, one.label).style.color = ink(one.colour);
         told.append(` ${Math.round(last).toLocaleString("en")}${which < data.optimizers.length - 1 ? " · " : " steps"}`);
       });
     }
@@ -100,8 +124,8 @@
   build();
   phone.addEventListener("change", () => { build(); show(); });
   for (const [axis, [word, tell]] of Object.entries(words)) {
-    const label = element("label", {}, document.getElementById("sliders"), word);
-    const said = element("output", { id: `${axis}-told` }, label, tell(data.axes[axis][chosen[axis]]));
+    const label = element("label", { for: axis }, document.getElementById("sliders"), word);
+    const said = element("span", { id: `${axis}-told`, class: "told", "aria-hidden": "true" }, label, tell(data.axes[axis][chosen[axis]]));
     const slider = element("input", { type: "range", id: axis, min: 0, max: data.axes[axis].length - 1, step: 1, value: chosen[axis] }, label);
     const tellIt = () => {
       chosen[axis] = Number(slider.value);

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from quadsim import grammar
+from quadsim import checks, grammar
 from quadsim.checks import InputError, shown
 from quadsim.grammar import Words
 from quadsim.verbs.screen import console
@@ -18,11 +18,13 @@ KEYS = ("figures", "out")
 def report(words: Words) -> None:
     """`report`, `report figures=FOLDER out=page.html`: the page, from what the folder holds."""
     keys = grammar.only(words, KEYS, "report out=report.html")
+    for key in keys:
+        checks.choice("key", key, KEYS)  # with a dot, too
     folder = Path(keys.get("figures", "figures"))
     path = Path(keys["out"]) if "out" in keys else folder / "report.html"
     if not folder.is_dir():
         raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that reproduce writes to")
-    if path.suffix not in (".html", ".htm"):
+    if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"out={shown(str(path))} must end in .html: write for example out=report.html")
     if path.is_dir():
         raise InputError(f"out={shown(str(path))} is a folder: write for example out={path}/report.html")

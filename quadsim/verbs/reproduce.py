@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
 import shlex
 import signal
 import sys
+import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,16 @@ from quadsim.verbs.screen import console, counter, duration
 BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 KEYS = ("fast", "out", "redraw", "workers")
 STYLES = {"reproduced": "green", "differs": "yellow", "cannot be checked": "cyan"}
+Outcome = tuple["dict[str, Any] | str", float]  # what is known of a figure, or what went wrong; and the seconds
+
+
+@dataclass(frozen=True)
+class Task:
+    """Where figures go, and how they are made."""
+
+    folder: Path
+    fast: bool
+    redraw: bool
 
 
 def reproduce(words: Words) -> int:
@@ -31,64 +45,89 @@ def reproduce(words: Words) -> int:
     script failed, or if a verdict is not the one that is recorded in figures/."""
     names, words.bare = words.bare, []
     keys = grammar.only(words, KEYS, "reproduce zhang_four_cases fast=true")
+    for key in keys:
+        checks.choice("key", key, KEYS)  # with a dot, too
     fast, redraw = (grammar.flag(key, keys.get(key, "false")) for key in ("fast", "redraw"))
     from quadsim import reproduction, results
     from quadsim.solver import cores
 
     workers = checks.whole("workers", grammar.whole("workers", keys.get("workers", str(cores()))), at_least=1)
     paths = reproduction.scripts(names)
-    home = paths[0].resolve().parents[1] / "figures"
+    homes = {path.resolve().parent.parent / "figures" for path in paths}
+    if len(homes) > 1:
+        raise InputError("the scripts are of different clones: reproduce those of one at a time")
+    home = homes.pop()
     folder = Path(keys["out"]) if "out" in keys else home / "fast" if fast else home
+    if fast and folder.resolve() == home:
+        raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
     results.check_folder(folder)
-    before = {one["name"]: one for one in reproduction.recorded(home)}
-    began, made, failed = time.perf_counter(), [], []
+    before = {one["name"]: one for one in reproduction.recorded(home, damaged=True)}
+    began, done, failed = time.perf_counter(), {}, []
     with counter("figures", len(paths)) as show:
-        for path, outcome, seconds in _outcomes(paths, folder, fast, redraw, min(workers, len(paths))):
+        for path, (outcome, seconds) in _outcomes(paths, Task(folder, fast, redraw), min(workers, len(paths))):
             if isinstance(outcome, str):
                 failed.append(path.stem)
-                print(f"quadsim: {path.name} failed: {outcome}", file=sys.stderr, flush=True)
+                _complain(f"{path.name} failed: {outcome}")
             else:
-                made.append(outcome)
+                done[path] = outcome
                 if "--json" not in words.flags:
                     _show(outcome, seconds)
-            show(len(made) + len(failed), path.stem)
-    made.sort(key=lambda one: [path.stem.replace("_", "-") for path in paths].index(one["name"]))
+            show(len(done) + len(failed), path.stem)
+    made = [done[path] for path in paths if path in done]
+    twice = [one["name"] for one in made if [other["name"] for other in made].count(one["name"]) > 1]
     changed = [sentence for one in made for sentence in _changes(before.get(one["name"]), one)]
-    readme = home.parent / "README.md"
-    if folder.resolve() == home and readme.is_file() and made:
-        _keep_in_step(readme, reproduction.recorded(home))
     if "--json" in words.flags:
         print(json.dumps({"figures": made, "failed": failed, "changed": changed}, indent=2, ensure_ascii=False))
     else:
-        screen = console()
         took = duration(time.perf_counter() - began)
         told = f"{len(made)} of {len(paths)} figures in {took}: {reproduction.count(made)}" if made else "no figure"
-        screen.print(f"{told}; in {folder}", highlight=False, soft_wrap=True)
+        console().print(f"{told}; in {folder}", highlight=False, soft_wrap=True)
     for sentence in changed:
-        print(f"quadsim: not as recorded: {sentence}", file=sys.stderr)
-    return 1 if failed or changed else 0
+        _complain(f"not as recorded: {sentence}")
+    if twice:
+        _complain(f"two scripts make {twice[0]}: one has overwritten the other")
+    kept = True
+    if folder.resolve() == home and {one["name"].replace("-", "_") for one in made} & set(reproduction.ORDER):
+        kept = _keep_in_step(home.parent / "README.md", reproduction.recorded(home, damaged=True))
+    return 1 if failed or changed or twice or not kept else 0
 
 
-def _outcomes(
-    paths: list[Path], folder: Path, fast: bool, redraw: bool, workers: int
-) -> Iterator[tuple[Path, dict[str, Any] | str, float]]:
-    """Each script, what is known of its figure or what went wrong, and its seconds; so many processes at a time."""
+def _complain(sentence: str) -> None:
+    print("quadsim: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
+
+
+def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome]]:
+    """Each script and what came of it; so many processes at a time."""
     from quadsim import reproduction
 
     if workers == 1:
         for path in paths:
-            yield path, *_make(path, folder, fast, redraw)
+            yield path, _make(path, task)
         return
+    order = sorted(paths, key=lambda path: path.stem not in reproduction.LONG)  # long ones are not left to the end
+    suspects = []
+    for path, outcome in _pooled(order, task, workers):
+        if outcome is None:
+            suspects.append(path)
+        else:
+            yield path, outcome
+    for path in suspects:  # a process was ended: which of those that ran is to blame shows in processes of their own
+        for _, outcome in _pooled([path], task, 1):
+            yield path, outcome or ("its process was ended, perhaps for want of memory", 0.0)
+
+
+def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome | None]]:
+    """Each script and what came of it; None where the process was ended."""
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(workers, spawn, _settle) as pool:
+    with _ends_by_signals(), ProcessPoolExecutor(workers, spawn, _settle) as pool:
         try:
-            order = sorted(paths, key=lambda path: path.stem not in reproduction.LONG)  # so that none is left alone
-            waiting = {pool.submit(_make, path, folder, fast, redraw): path for path in order}
+            with _ignored_by_children():
+                waiting = {pool.submit(_make, path, task, in_worker=True): path for path in paths}
             for done in as_completed(waiting):
                 try:
-                    yield waiting[done], *done.result()
+                    yield waiting[done], done.result()
                 except BrokenProcessPool:
-                    yield waiting[done], "its process was ended, perhaps for want of memory", 0.0
+                    yield waiting[done], None
         except BaseException:  # Ctrl-C above all: leaving the pool waits for its processes
             pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
@@ -96,30 +135,76 @@ def _outcomes(
             raise
 
 
-def _make(path: Path, folder: Path, fast: bool, redraw: bool) -> tuple[dict[str, Any] | str, float]:
-    """One script's figure, or what went wrong; and how long it took."""
+class _Ended(BaseException):
+    """A worker was told to end: what it has begun to write is tidied up on the way out."""
+
+
+def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
+    """One script's figure, or what went wrong; and how long it took. What it prints goes to standard error."""
     from quadsim import reproduction
 
     began = time.perf_counter()
-    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if fast else [])])
+    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if task.fast else [])])
     outcome: dict[str, Any] | str
     try:
-        outcome = reproduction.load(path).make(folder, command, fast=fast, redraw=redraw)
+        with contextlib.redirect_stdout(sys.stderr):
+            outcome = reproduction.load(path).make(task.folder, command, fast=task.fast, redraw=task.redraw)
     except InputError as error:
         outcome = str(error)
-    except Exception as error:  # of whatever kind: the other figures are not to suffer
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # the other figures are not to suffer
+        if isinstance(error, KeyboardInterrupt) and not in_worker:
+            raise
         if os.environ.get("QUADSIM_DEBUG"):
             traceback.print_exc()
         line = traceback.extract_tb(error.__traceback__)[-1]
         outcome = f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
+    except _Ended:
+        os._exit(143)
     return outcome, time.perf_counter() - began
 
 
 def _settle() -> None:
     """What a worker does first, before numpy is imported."""
+
+    def end(*_: object) -> None:
+        raise _Ended
+
+    def follow() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    signal.signal(signal.SIGTERM, end)
+    threading.Thread(target=follow, daemon=True).start()  # a parent that was killed is not outlived
     for name in BLAS:  # processes that each take all cores for small matrices are slower than one
         os.environ.setdefault(name, "1")
+
+
+@contextlib.contextmanager
+def _ignored_by_children() -> Iterator[None]:
+    """Ctrl-C is ignored for as long as processes are begun, so that they ignore it from their first moment."""
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, kept)
+
+
+@contextlib.contextmanager
+def _ends_by_signals() -> Iterator[None]:
+    """To be ended (SIGTERM, SIGHUP) is an exit like any other, which takes the workers along."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    kept = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
@@ -134,15 +219,32 @@ def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
     ]
 
 
-def _keep_in_step(readme: Path, made: list[dict[str, Any]]) -> None:
+def _keep_in_step(readme: Path, made: list[dict[str, Any]]) -> bool:
+    """Make the README's generated parts anew; whether that could be done."""
     from quadsim import reproduction
 
-    text = readme.read_text(encoding="utf-8")
-    anew = reproduction.in_step(text, made)
-    if anew != text:
-        draft = readme.with_suffix(".md.draft")
-        draft.write_text(anew, encoding="utf-8")
+    if not readme.is_file() or not made:
+        return True
+    draft = None
+    try:
+        readme = readme.resolve()
+        text = readme.read_bytes().decode()
+        lines = "\r\n" if "\r\n" in text else "\n"
+        anew = reproduction.in_step(text.replace("\r\n", "\n"), made).replace("\n", lines)
+        if anew == text:
+            return True
+        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=readme.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(anew.encode())
+        os.chmod(draft, readme.stat().st_mode & 0o777)
         os.replace(draft, readme)
+        return True
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or markers that are not as they should be
+        _complain(f"{readme.name} could not be kept in step: {getattr(error, 'strerror', None) or error}")
+        return False
+    finally:
+        if draft is not None:
+            Path(draft).unlink(missing_ok=True)
 
 
 def _show(made: dict[str, Any], seconds: float) -> None:
