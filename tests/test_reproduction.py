@@ -13,10 +13,20 @@ import pytest
 
 import quadsim as qs
 from quadsim import cli, plots, reproduction
+from quadsim.optimizers import OPTIMIZERS
 from quadsim.reproduction import ORDER, Check
 
 ROOT = Path(__file__).parent.parent
 FIGURES, EXPERIMENTS = ROOT / "figures", ROOT / "experiments"
+
+
+@pytest.fixture(autouse=True)
+def _no_rule_stays():
+    """Scripts register rules of their own, which other tests are not to meet."""
+    before = dict(OPTIMIZERS)
+    yield
+    for name in set(OPTIMIZERS) - set(before):
+        del OPTIMIZERS[name]
 
 
 def loaded(name):
