@@ -84,6 +84,19 @@ def write(
     return [path for _, path in finished]
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write one text as it is: complete before it takes its place, with the mode of what was there."""
+    finished: list[tuple[Path, Path]] = []
+    try:
+        _draft(finished, path, partial(Path.write_bytes, data=text.encode()))
+        if path.exists():
+            os.chmod(finished[0][0], path.stat().st_mode & 0o777)
+        os.replace(finished[0][0], path)
+    finally:
+        for draft, _ in finished:
+            draft.unlink(missing_ok=True)
+
+
 def _draw(figure: Figure, path: Path, **options: Any) -> None:
     """Save the figure; without stamps and random names, so that the same result is the same file."""
     import matplotlib

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from quadsim import checks, grammar
@@ -35,15 +33,7 @@ def report(words: Words) -> None:
     results.check_folder(path.parent)
     text = pages.page(folder, machine.facts(), results.versions())
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=".draft-", suffix=".html", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    results.write_text(path, text)
     made, size = reproduction.recorded(folder), path.stat().st_size
     told = {"file": str(path), "bytes": size, "figures": len(made), "verdicts": reproduction.count(made)}
     if "--json" in words.flags:

@@ -9,7 +9,6 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -221,30 +220,21 @@ def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
 
 def _keep_in_step(readme: Path, made: list[dict[str, Any]]) -> bool:
     """Make the README's generated parts anew; whether that could be done."""
-    from quadsim import reproduction
+    from quadsim import reproduction, results
 
     if not readme.is_file() or not made:
         return True
-    draft = None
     try:
         readme = readme.resolve()
         text = readme.read_bytes().decode()
         lines = "\r\n" if "\r\n" in text else "\n"
         anew = reproduction.in_step(text.replace("\r\n", "\n"), made).replace("\n", lines)
-        if anew == text:
-            return True
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=readme.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(anew.encode())
-        os.chmod(draft, readme.stat().st_mode & 0o777)
-        os.replace(draft, readme)
+        if anew != text:
+            results.write_text(readme, anew)
         return True
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or markers that are not as they should be
         _complain(f"{readme.name} could not be kept in step: {getattr(error, 'strerror', None) or error}")
         return False
-    finally:
-        if draft is not None:
-            Path(draft).unlink(missing_ok=True)
 
 
 def _show(made: dict[str, Any], seconds: float) -> None:
