@@ -35,7 +35,10 @@ def measure(fast):
                 qs.BlockQuadratic.from_spectra([np.geomspace(1, kappa, size)], seed=seed, rotation=rotation)
                 for seed in draws
             ]
-            r = [theory.kappa_eff(block, block.start(seed)) / kappa for seed, block in zip(draws, blocks, strict=True)]
+            r = [
+                theory.kappa_eff(block, e0=block.initial_error(seed)) / kappa
+                for seed, block in zip(draws, blocks, strict=True)
+            ]
             tau = [np.trace(block.blocks[0]) / theory.norm_11(block) for block in blocks]
             lower, median, upper = np.quantile(r, (0.25, 0.5, 0.75))
             rows.append({"size": size, "kappa": kappa, "rotation": rotation, "draws": len(draws),
@@ -44,7 +47,7 @@ def measure(fast):
     for size in EARLIER:
         count = (16 if fast else 120) if size == 100 else 200 if fast else 1000
         problems = (qs.case(3, seed=seed, block_size=size) for seed in range(count))
-        values = [theory.kappa_eff(problem, problem.start(seed)) for seed, problem in enumerate(problems)]
+        values = [theory.kappa_eff(problem, e0=problem.initial_error(seed)) for seed, problem in enumerate(problems)]
         open_ = 0.98 * np.sqrt(1 / count + 1 / THEIR_DRAWS)  # so far may two medians lie apart, as shares of the draws
         names = ("lower", "low", "median", "high", "upper")
         shares = np.quantile(values, (0.25, 0.5 - open_, 0.5, 0.5 + open_, 0.75))

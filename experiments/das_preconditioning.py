@@ -43,7 +43,7 @@ def measure(fast):
         for family in FAMILIES if dim == DIM or kappa > 1 else ("diagonal",):
             for seed in range(1000 * number, 1000 * number + (30 if fast else 150)):
                 problem = hessian(family, dim, kappa, seed)
-                value = theory.kappa_eff(problem, problem.start(seed))
+                value = theory.kappa_eff(problem, e0=problem.initial_error(seed))
                 rows.append({"family": family, "dim": dim, "kappa": kappa, "seed": seed,
                              "kappa_eff": float(f"{value:.5g}")})  # fmt: skip
     return {"": pd.DataFrame(rows)}

@@ -2,16 +2,18 @@
 
 For each case, condition number, heterogeneity (none: as the case deals its eigenvalues), rotation and seed, the
 gradient norm down to 1e-6 of its first value at 48 steps, evenly spaced in their logarithm from 1 to the last one.
+The five values of heterogeneity are the five distinct arrangements of Cases 3 and 4, one each.
 
     python experiments/explorer.py
 
-takes about a minute and writes figures/explorer.json: the axes, the last steps (float32) and the curves (one byte a
-point) in the order of the axes.
+takes about a minute and writes figures/explorer.json in the working folder (or to the folder given as an argument): the
+axes, the last steps (float32) and the curves (one byte a point) in the order of the axes.
 """
 
 import base64
 import itertools
 import json
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,7 +26,7 @@ from quadsim import plots, results
 AXES = {
     "case": [1, 2, 3, 4],
     "kappa": [50, 500, 5000, 50_000, 500_000],
-    "heterogeneity": [None, 0.0, 0.25, 0.5, 0.75, 1.0],
+    "heterogeneity": [None, 0.0, 0.25, 0.6, 0.9, 1.0],
     "rotation": [0.0, 0.03, 0.1, 0.3, 1.0],
     "seed": [0, 1, 2, 3, 4],
 }
@@ -38,13 +40,22 @@ def curves(number, kappa, heterogeneity, rotation, seed):
     problem = qs.case(number, kappa=kappa, heterogeneity=heterogeneity, rotation=rotation, seed=seed)
     ends, heights = [], []
     for optimizer in OPTIMIZERS:
-        run = qs.exact(problem, optimizer, w0=problem.start(seed), tol=TOL)
+        run = qs.exact(problem, optimizer, seed=seed, tol=TOL)
         last = max(run.steps_to_tol, 2)  # an axis needs two ends
         at = np.geomspace(1, last, POINTS)
         height = np.interp(at, run.steps, np.log10(np.maximum(run.grad_norm / run.grad_norm[0], 1e-300)))
         ends.append(last)
         heights.append(np.clip((TOP - height) / (TOP - BOTTOM) * 255, 0, 255).round().astype(np.uint8))
     return ends, heights
+
+
+def arrangements(number):
+    """For each heterogeneity the number of its arrangement, and how many there are."""
+    shares = [share for share in AXES["heterogeneity"] if share is not None]
+    found = [qs.spectra.arrangement(qs.case_spectra(number, heterogeneity=share), share) for share in shares]
+    numbers = [place for place, _ in found]
+    assert len(set(numbers)) == len(numbers), f"Case {number} has the same problem at two positions: {numbers}"
+    return {"numbers": [None, *numbers], "of": found[0][1]}
 
 
 def packed(values):
@@ -58,6 +69,7 @@ def main(folder):
     told = {
         "command": "python experiments/explorer.py",
         "axes": AXES,
+        "arrangements": {number: arrangements(number) for number in AXES["case"]},
         "optimizers": [
             {"name": one.name, "label": one.label, "colour": plots.COLOURS[one.name]} for one in OPTIMIZERS
         ],
@@ -67,9 +79,9 @@ def main(folder):
         "versions": results.versions(),
     }  # fmt: skip
     path = folder / "explorer.json"
-    path.write_text(json.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
+    results.write_text(path, json.dumps(told, ensure_ascii=False) + "\n")
     print(f"wrote {path}: {len(places):,} problems, {path.stat().st_size / 1e6:.2g} MB")
 
 
 if __name__ == "__main__":
-    main(Path(__file__).parent.parent / "figures")
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "figures"))

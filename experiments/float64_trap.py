@@ -106,13 +106,13 @@ def share(problem, beta2, last, runs=()):
 def case_3(count, beta2=0.999):
     """The same for the blocks of Case 3; what quadsim says is of the whole, so it is asked where a block ends at 0."""
     problems = [qs.case(3, seed=seed) for seed in range(count)]
-    starts = [problem.start(seed) for seed, problem in enumerate(problems)]
+    errors = [problem.initial_error(seed) for seed, problem in enumerate(problems)]
     hessians = np.array([problem.blocks for problem in problems])  # (count, 3, 3, 3)
-    *_, last = in_float64(hessians, np.array(starts).reshape(count, 3, 3), beta2, 24_000)
+    *_, last = in_float64(hessians, np.array(errors).reshape(count, 3, 3), beta2, 24_000)
     rows = [share(f"Case 3, block {block + 1}", beta2, last[:, block]) for block in range(3)]
     least = np.abs(last).max(axis=2).min(axis=1, keepdims=True)  # 0 where any block is
     how = {"tol": 0, "max_steps": 24_000, "record": "coarse"}
-    runs = [qs.solve(problem, adam(beta2), w0=start, **how) for problem, start in zip(problems, starts, strict=True)]
+    runs = [qs.solve(problem, adam(beta2), e0=e0, **how) for problem, e0 in zip(problems, errors, strict=True)]
     return [*rows, share("Case 3, any block", beta2, least, runs)]
 
 

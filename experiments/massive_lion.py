@@ -31,7 +31,7 @@ PUBLISHED = {  # (batch, β2): which of the learning rates was chosen for each �
 SHOWN = (3, 0.95, 0.2)  # batch, β2 and ζ of the published curves
 
 
-@qs.rule(name="massive-lion", label="Massive Lion")
+@qs.rule(state="m mass", name="massive-lion", label="Massive Lion")
 def massive_lion(g, m, mass, lr=0.01, beta=0.95, zeta=0.2):
     """The direction of Lion, divided by the root of its square and of how far gradients are from their mean."""
     mixed = (1 - zeta) * beta * m + (1 - (1 - zeta) * beta) * g

@@ -17,7 +17,7 @@ import pandas as pd
 import quadsim as qs
 from quadsim.cases import CASES
 
-FIGURES = Path(__file__).parent.parent / "figures"
+FIGURES = Path("figures")  # of the working folder
 FOUR = {
     "gpt2": CASES[1].blocks,
     "resnet18": CASES[2].blocks,
@@ -55,6 +55,7 @@ def table() -> pd.DataFrame:
 
 def main() -> None:
     frame = table()
+    FIGURES.mkdir(exist_ok=True)
     frame.to_csv(FIGURES / "measured.csv", index=False)
     lines = [
         "| network | blocks | seed | largest eigenvalue by block | ratio (± over probes) "

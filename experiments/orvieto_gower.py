@@ -16,6 +16,7 @@ import pandas as pd
 
 import quadsim as qs
 from quadsim import cli, plots
+from quadsim.comparison import corrected
 from quadsim.reproduction import Check, Reproduction
 
 OPTIMIZERS = {  # SGD's momentum is a moving average, as Adam's
@@ -35,7 +36,7 @@ SETTING = ["case", "factor", "warmup"]
 
 def measure(fast):
     """Final losses at the listed rates, over draws of H with ten seeds each; tuned rates; curves at the best ones."""
-    listed, tuned, curves = [], [], []
+    listed, tuned, places, curves = [], [], [], []
     for case in PUBLISHED:
         for factor in FACTORS:
             for warmup in (0.05,) if fast else (0.05, 0.1):
@@ -47,10 +48,13 @@ def measure(fast):
                 drawn = [lines.assign(rates="listed")]
                 if case == 4 or not fast:
                     found = at_tuned_rates(case, fast, how)
-                    tuned.append(found.summary.assign(**where))
+                    tuned.append(found)
+                    places.append(where)
                     drawn.append(found.bands[found.bands["step"] % 10 == 0].assign(rates="tuned"))
                 if warmup == 0.05:
                     curves += [band.assign(**where) for band in drawn]
+    pairs = zip(corrected(tuned), places, strict=True)  # one family: their verdicts are counted
+    tuned = [one.summary.assign(**where) for one, where in pairs]
     columns = ["optimizer", "lr", "edge", "median", "difference", "low", "high", "verdict", "seeds"]
     curve = ["rates", "optimizer", "step", "lower", "median", "upper"]
     return {

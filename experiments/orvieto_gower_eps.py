@@ -26,7 +26,7 @@ SHADES = dict(zip(EPSILONS, ("#B79A00", "#35A06B", "#31688E", "#440154"), strict
 STEPS = 500
 
 
-@qs.rule
+@qs.rule(state="m")
 def mollified(g, m, lr=0.01, beta=0.95, mollifier=0.1, inside=False):
     """Momentum, divided by its size and something fixed; with a mollifier of 0 it is Signum."""
     m = beta * m + (1 - beta) * g

@@ -24,7 +24,7 @@ from rich.progress import track
 import quadsim as qs
 from quadsim.checks import InputError
 
-FIGURES = Path(__file__).parent.parent / "figures"
+FIGURES = Path("figures")  # of the working folder
 STEPS = 10**12  # in closed form: no recipe is left undecided for want of steps
 DEFAULT = ("leading, pool 40", "magnitude", "affine")
 
@@ -172,6 +172,7 @@ def main(draws: int = 100) -> None:
         qs.spectra.load(network)  # a missing one is an error, not a refused recipe
     jobs = [(case, *recipe) for recipe in RECIPES for case in (1, 2)]
     frame = pd.DataFrame([outcome(case, draws, *recipe) for case, *recipe in track(jobs, "recipes")])
+    FIGURES.mkdir(exist_ok=True)
     frame.to_csv(FIGURES / "recipes.csv", index=False)
     others = other_networks(draws)
     others.to_csv(FIGURES / "recipes-networks.csv", index=False)

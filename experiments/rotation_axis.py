@@ -45,7 +45,7 @@ def measure(fast):
             lambda seed: problem, [qs.FrozenAdam()], range(20 if fast else 100), max_steps=50_000, threads=1  # noqa: B023
         )  # fmt: skip
         for run in done:
-            first = np.abs(problem.grad(problem.start(run.seed)))
+            first = np.abs(problem.curvature(problem.initial_error(run.seed)))
             ratio = (a / first[0]) / (b / first[1])
             decay = np.log(run.loss[0] / run.loss[-1]) / (2 * run.last_step)  # at its best rate, the same in every step
             runs.append({"angle": angle, "seed": run.seed, "formula": theory.kappa_eff_2d(KAPPA, theta, ratio),
@@ -53,7 +53,7 @@ def measure(fast):
     for size in SIZES:
         for rotation in ROTATIONS[::3] if fast else ROTATIONS:
             draws = [qs.case(4, seed=seed, block_size=size, rotation=rotation) for seed in range(100 if fast else 250)]
-            ratios = [theory.kappa_eff(one, one.start(seed)) / one.kappa for seed, one in enumerate(draws)]
+            ratios = [theory.kappa_eff(one, e0=one.initial_error(seed)) / one.kappa for seed, one in enumerate(draws)]
             norms = [theory.norm_11(one) / sum(np.trace(block) for block in one.blocks) for one in draws]
             lower, median, upper = np.quantile(ratios, (0.25, 0.5, 0.75))
             blocks.append({"size": size, "rotation": rotation, "draws": len(draws), "lower": lower, "median": median,

@@ -67,13 +67,13 @@ def seconds(run, steps):
     return time.process_time() - began
 
 
-def corrected(weight1, weight2, unbias1, unbias2, beta1=0.9, beta2=0.99):
+def corrected(weight1, weight2, beta1=0.9, beta2=0.99):
     weight1 = beta1 * weight1 + (1 - beta1)
     weight2 = beta2 * weight2 + (1 - beta2)
     return weight1, weight2, 1 / weight1, 1 / np.sqrt(weight2)
 
 
-@qs.rule(tick=corrected)
+@qs.rule(state="m v", tick=corrected, clock="weight1 weight2 unbias1 unbias2")
 def clocked(g, m, v, unbias1, unbias2, lr=1e-3, beta1=0.9, beta2=0.99, eps=1e-8):
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g * g

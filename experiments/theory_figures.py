@@ -24,13 +24,13 @@ def bounds(number=3, seeds=range(8)):
         (qs.GD(), 20_000), (qs.HeavyBall(), 700), (qs.Nesterov(lr=1 / problem.lipschitz), 1000), (qs.FrozenAdam(), 24),
     ):  # fmt: skip
         for seed in seeds:
-            w0 = None if optimizer.name != "frozen-adam" else problem.start(0)  # its bound is that of one start
-            if w0 is not None and seed != seeds[0]:
+            e0 = None if optimizer.name != "frozen-adam" else problem.initial_error(0)  # its bound is that of one start
+            if e0 is not None and seed != seeds[0]:
                 continue
-            how = {"seed": seed} if w0 is None else {"w0": w0}
+            how = {"seed": seed} if e0 is None else {"e0": e0}
             run = qs.solve(problem, optimizer, tol=0, max_steps=steps, record=max(1, steps // 200), **how)
-            bound = theory.bound(problem, optimizer, run.steps, w0)
-            rate = theory.rate(problem, optimizer, w0) ** run.steps
+            bound = theory.bound(problem, optimizer, run.steps, e0=e0)
+            rate = theory.rate(problem, optimizer, e0=e0) ** run.steps
             columns = {"step": run.steps, "loss": run.loss / run.loss[0], "bound": bound, "rate": rate}
             rows.append(pd.DataFrame({"optimizer": optimizer.name, "label": optimizer.label, "seed": seed, **columns}))
     return pd.concat(rows, ignore_index=True)
@@ -42,7 +42,7 @@ def kappa_effs(draws=200):
     for number in (3, 4):
         for kappa in np.geomspace(100, 1e8, 25):
             values = [
-                theory.kappa_eff(problem := qs.case(number, seed=seed, kappa=kappa), problem.start(seed))
+                theory.kappa_eff(problem := qs.case(number, seed=seed, kappa=kappa), e0=problem.initial_error(seed))
                 for seed in range(draws)
             ]
             lower, median, upper = np.quantile(values, (0.25, 0.5, 0.75))

@@ -35,7 +35,9 @@ def measure(fast):
         runs += list(done)
         for run in done:
             problem = qs.case(number, seed=run.seed)
-            rate = np.sqrt(theory.rate(problem, run.optimizer, problem.start(run.seed)))  # of the gradient norm
+            rate = np.sqrt(
+                theory.rate(problem, run.optimizer, e0=problem.initial_error(run.seed))
+            )  # of the gradient norm
             draws.append({"case": number, "optimizer": run.optimizer.name, "seed": run.seed,
                           "steps_to_tol": run.steps_to_tol, "rate": rate})  # fmt: skip
     bands = table.bands(runs, points=120).round({"lower": 9, "median": 9, "upper": 9})

@@ -35,9 +35,9 @@ def measure(fast):
     found = {reading: [] for reading in READINGS}
     for seed in range((4 if fast else 20) * TRIALS):
         problem = qs.case(3, seed=seed)
-        w0 = problem.start(seed)
+        e0 = problem.initial_error(seed)
         for reading in READINGS:
-            found[reading].append(theory.r(problem, w0, within_blocks=reading == "within"))
+            found[reading].append(theory.r(problem, e0=e0, within_blocks=reading == "within"))
     runs, law = [], []
     for reading, values in found.items():
         for first in range(0, len(values), TRIALS):
@@ -54,15 +54,15 @@ def measure(fast):
 def speed_ups(seed):
     """How many times as fast as GD Adam is in one draw: by each bound on what takes κ's place, and in steps."""
     problem = qs.case(3, seed=seed)
-    w0 = problem.start(seed)
-    sharp, root = theory.block_scaling_bound(problem, w0)
-    lr, _ = theory.theorem_1(problem, w0)
+    e0 = problem.initial_error(seed)
+    sharp, root = theory.block_scaling_bound(problem, e0=e0)
+    lr, _ = theory.theorem_1(problem, e0=e0)
     gd, slow, best = (
-        qs.exact(problem, optimizer, w0=w0, tol=TOL, max_steps=10**12).steps_to_tol
+        qs.exact(problem, optimizer, e0=e0, tol=TOL, max_steps=10**12).steps_to_tol
         for optimizer in (qs.GD(), qs.FrozenAdam(lr=lr), qs.FrozenAdam())
     )
-    places = {"theorem": theory.r(problem, w0) * max(problem.block_kappas), "root": root, "sharp": sharp,
-              "kappa_eff": theory.kappa_eff(problem, w0)}  # fmt: skip
+    places = {"theorem": theory.r(problem, e0=e0) * max(problem.block_kappas), "root": root, "sharp": sharp,
+              "kappa_eff": theory.kappa_eff(problem, e0=e0)}  # fmt: skip
     return {"seed": seed, **{name: problem.kappa / place for name, place in places.items()},
             "theorem_lr": gd / slow, "best_lr": gd / best}  # fmt: skip
 

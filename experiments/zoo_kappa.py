@@ -4,7 +4,7 @@ Zhang et al. (arXiv 2402.16788) say it of GD, whose steps grow like κ, and of A
 the condition numbers of single blocks; here are all 21. Steps are counted until the median draw is within 1 % of its
 first distance to the minimizer. (A tolerance on the gradient norm would let flat directions rest as soon as it is above
 1/κ.) Where the best constant learning rate is known in closed form it is taken, all others are tuned, for every κ and
-case, on draws of their own, by powers of two. Weight decay is off: it pulls to 0, where the minimizer is.
+case, on draws of their own, by powers of two. Weight decay is off: it moves the limit away from the minimizer.
 
     python experiments/zoo_kappa.py [fast=true]
 """
@@ -64,12 +64,12 @@ def needed(case, kappa, optimizer, tuning_seeds, seeds, limit):
 
 
 def distances(case, kappa, optimizers, seeds, steps):
-    """The median over draws of each optimizer's distance to the minimizer, 0, after so many steps."""
+    """The median over draws of each optimizer's distance to the minimizer after so many steps."""
     runs = qs.solve_draws(
         lambda seed: problem(case, kappa, seed), optimizers, seeds, max_steps=steps, tol=0, record=steps, engine=None
     )
-    first = [np.linalg.norm(problem(case, kappa, seed).start(seed)) for seed in seeds]
-    left = [np.inf if run.status == "diverged" else np.linalg.norm(run.w) for run in runs]
+    first = [np.linalg.norm(problem(case, kappa, seed).initial_error(seed)) for seed in seeds]
+    left = [np.inf if run.status == "diverged" else np.linalg.norm(run.error) for run in runs]
     return np.median(np.reshape(left, (len(seeds), -1)) / np.reshape(first, (-1, 1)), axis=0)
 
 

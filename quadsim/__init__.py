@@ -9,10 +9,39 @@
 Names are imported when they are first used, so that `import quadsim` costs nothing.
 """
 
-from __future__ import annotations
+# No `from __future__ import`, which is an import like any other: SIGINT during it would print a traceback. Until the
+# handler is installed, only modules that are already loaded may be imported.
+import os
+import sys
 
-import importlib
-from typing import TYPE_CHECKING, Any
+
+def _is_entry_point() -> bool:
+    """Whether this is `python -m quadsim` or the script `quadsim`, and not a program that imports quadsim."""
+    if sys.argv[:1] == ["-m"]:
+        return sys.orig_argv[-len(sys.argv)] in ("quadsim", "-mquadsim")
+    return os.path.basename(sys.argv[0] if sys.argv else "") in ("quadsim", "quadsim.exe")
+
+
+def _end_interrupted(*_: object) -> None:
+    try:
+        os.write(2, b"quadsim: interrupted\n")
+    finally:
+        os._exit(130)
+
+
+try:  # end on Ctrl-C without a traceback from here on; `quadsim.__main__` replaces this handler
+    if _is_entry_point():
+        import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum, which takes milliseconds
+
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, _end_interrupted)
+except KeyboardInterrupt:
+    if not _is_entry_point():
+        raise
+    _end_interrupted()
+
+import importlib  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from quadsim import optimizers, plots, spectra, table, theory

@@ -1,15 +1,118 @@
 """`python -m quadsim`, and the command `quadsim`."""
 
+import atexit
 import gc
+import os
+import signal
 import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
 
+from quadsim.checks import PREFIX
 from quadsim.cli import main
+
+RETRY_SECONDS = 0.02
+LONGEST_DEFERRAL = 1.0  # seconds
+INTERRUPTED = 130
+
+
+class _Interrupts:
+    """SIGINT of this process, for as long as it runs a command line.
+
+    While the command runs, SIGINT raises KeyboardInterrupt, so that it can tidy up. Before and after (imports, joining
+    threads, atexit) there is nothing to tidy up, and a traceback would be all that an exception leads to: the process
+    ends at once.
+    """
+
+    def __init__(self) -> None:
+        self.running = False
+        self.first: float | None = None  # when the first interrupt came
+        self.code: int | None = None
+
+    def install(self) -> None:
+        """Handle SIGINT, unless it is ignored, as in a shell's background jobs."""
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._handle)
+            sys.unraisablehook = self._unraisable
+            atexit.register(self._exit)  # the first to be registered is the last to be called
+
+    def _handle(self, _: int, frame: FrameType | None) -> None:
+        if not self.running:
+            self.end()
+        self.first = self.first or time.monotonic()
+        if _importing(frame) and time.monotonic() - self.first < LONGEST_DEFERRAL:
+            self._deliver_again()  # packages may catch what is raised in an import, or report it as an ImportError
+        else:
+            raise KeyboardInterrupt
+
+    def _unraisable(self, failure: Any) -> None:
+        """An exception in a callback (of a weak reference, of LLVM), which Python would print and forget."""
+        if failure.exc_type is not KeyboardInterrupt:
+            sys.__unraisablehook__(failure)
+        elif self.running:
+            self._deliver_again()
+
+    @staticmethod
+    def _deliver_again() -> None:
+        def deliver() -> None:
+            time.sleep(RETRY_SECONDS)
+            main_thread = threading.main_thread().ident
+            if main_thread is not None:  # to that thread, which may be waiting for a lock
+                signal.pthread_kill(main_thread, signal.SIGINT)
+
+        threading.Thread(target=deliver, daemon=True).start()
+
+    def _exit(self) -> None:
+        """End here with this exit code, without tearing down the interpreter.
+
+        Teardown restores the default handler, so that SIGINT would kill the process after its work was done; and Python
+        ends by SIGINT if KeyboardInterrupt ever passed through the built-in exec, whatever the exit code.
+        """
+        if self.code is None:
+            return  # an error is being reported
+        try:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        except (OSError, ValueError):
+            if self.code != INTERRUPTED:
+                return  # Python reports output that cannot be written
+        os._exit(self.code)
+
+    @staticmethod
+    def end() -> None:
+        """End the process now."""
+        try:
+            os.write(2, f"{PREFIX}interrupted\n".encode())
+        finally:
+            os._exit(INTERRUPTED)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def start() -> int:
-    """Run the command line of this process."""
+    """Run the command line of this process; the exit code."""
     gc.set_threshold(100_000)  # imports make objects by the hundred thousand: collecting after each 700 costs 0.2 s
-    return main()
+    interrupts = _Interrupts()
+    interrupts.install()
+    try:
+        interrupts.running = True
+        interrupts.code = main()
+        interrupts.running = False
+        return interrupts.code
+    except BaseException as error:
+        interrupts.running = False
+        if interrupts.first is None and not isinstance(error, KeyboardInterrupt):
+            raise
+        interrupts.end()  # an interrupt that an import turned into another exception, or a second one
+        raise
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def case(
     threshold: float | None = None,
     rotation: float = 1.0,
     basis: str = "blocks",
-    minimizer: Any = None,
+    minimizer: Any = "gaussian",
     h: Any = None,
 ) -> BlockQuadratic:
     """A published problem by its number.
@@ -99,12 +99,19 @@ def case(
     block_size : int
         Eigenvalues in each block: 30 in Cases 1 and 2, 3 in Cases 3 and 4.
     heterogeneity : float, optional
-        Deal the eigenvalues otherwise (`spectra.deal`): 1 is Case 3, 0 is Case 4.
+        Deal the eigenvalues otherwise (`spectra.deal`): 1 is Case 3, 0 is Case 4. It selects one of finitely many
+        arrangements (`spectra.arrangements`): blocks of 3 have five, blocks of 30 have 51.
     network, blocks, rule, sign, pool, threshold :
         For Cases 1 and 2: other measured spectra (`spectra.load`), other blocks of them, and how eigenvalues are drawn
         from a block (`spectra.sample`).
-    seed, rotation, basis, minimizer, h :
+    seed, rotation, basis :
         As in `BlockQuadratic.from_spectra`; the seed also draws the eigenvalues of Cases 1 and 2.
+    minimizer : "gaussian", "zero" or (dim,) array
+        The minimizer w*: by default drawn from the standard normal distribution. Weight decay pulls to 0, so that a
+        minimizer at "zero" would let it win for the wrong reason. Runs start at w* + e₀ with the same e₀ for every
+        minimizer.
+    h : (dim,) array, optional
+        In place of the minimizer: the linear term of ½wᵀHw − hᵀw.
     """
     recipe = _recipe(number)
     sampling: dict[str, Any] = {
@@ -115,7 +122,7 @@ def case(
     )
     changed: dict[str, Any] = {
         "kappa": (kappa, None),
-        "heterogeneity": (heterogeneity, None),
+        "heterogeneity": (_dealt(values, heterogeneity, basis), None),
         "map": (map if map is not None and (kappa is not None or recipe.network) else recipe.map, recipe.map),
         "block size": (recipe.block_size if block_size is None else block_size, recipe.block_size),
         "network": (recipe.network if network is None else Path(network).name, recipe.network),
@@ -126,6 +133,7 @@ def case(
         "threshold": (threshold, None),
         "rotation": (rotation, 1),
         "basis": (basis, "blocks"),
+        "minimizer": (_minimizer_kind(minimizer, h), "gaussian"),
     }
     told = [
         f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
@@ -134,8 +142,20 @@ def case(
     ]
     name = ", ".join([f"case {number}", *told])
     return BlockQuadratic.from_spectra(
-        values, seed=seed, rotation=rotation, basis=basis, minimizer=minimizer, h=h, name=name
+        values,
+        seed=seed,
+        rotation=rotation,
+        basis=basis,
+        minimizer=None if h is not None and isinstance(minimizer, str) else minimizer,
+        h=h,
+        name=name,
     )
+
+
+def _minimizer_kind(minimizer: Any, h: Any) -> str:
+    if h is not None:
+        return "given"
+    return minimizer if isinstance(minimizer, str) else "zero" if minimizer is None else "given"
 
 
 def case_spectra(
@@ -204,6 +224,14 @@ def _mapped(sampled: spectra.Spectra, kappa: float | None, map: str) -> spectra.
         kappa = checks.real("kappa", kappa)
         raise InputError(f"kappa={kappa:g} has no use: map unshifted leaves eigenvalues their own condition number")
     return spectra.unshifted(sampled)
+
+
+def _dealt(values: spectra.Spectra, heterogeneity: float | None, basis: str) -> str | None:
+    """The heterogeneity with the number of its arrangement, and of how many; a basis of the whole dissolves blocks."""
+    if heterogeneity is None:
+        return None
+    number, count = spectra.arrangement(values, heterogeneity)
+    return f"{float(heterogeneity):g}" + ("" if basis == "whole" else f" (arrangement {number} of {count})")
 
 
 @functools.lru_cache(maxsize=1024)

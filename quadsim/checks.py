@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+LONGEST = 200  # characters of an error on the command line, with what stands before it
+PREFIX = "quadsim: "
+LONGEST_WORD = 60  # of a message that is too long
+
+
 class InputError(ValueError):
-    """A value that is not allowed; the message is one sentence for the person who gave it."""
+    """A value that is not allowed; the message is one printable line of at most 200 characters on the command line."""
+
+    def __init__(self, sentence: object = "") -> None:
+        super().__init__(one_line(str(sentence)))
 
 
 class InputTypeError(InputError, TypeError):
@@ -131,3 +140,22 @@ def shown(value: Any) -> str:
     """`value` as it stands in an error: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def one_line(text: str, at_most: int = LONGEST - len(PREFIX)) -> str:
+    """The text on one line, cut to so many characters; control characters and other unprintable ones are escaped.
+
+    Long words are shortened first, so that what follows them stays readable.
+    """
+    line = printable(" ".join(text.split()))
+    if len(line) > at_most:
+        half = LONGEST_WORD // 2 - 1
+        line = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda found: f"{found[0][:half]}…{found[0][-half:]}", line)
+    return line if len(line) <= at_most else line[: at_most - 1].rstrip() + "…"
+
+
+def printable(text: str) -> str:
+    """The text with unprintable characters (escape sequences, surrogates, text direction) written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -5,12 +5,14 @@ Modules that take long to import are imported where they are used.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from quadsim import grammar
+from quadsim import checks, grammar
 from quadsim.checks import InputError
 
 HELP = """\
@@ -38,9 +40,11 @@ The problem
   kappa=K             take the eigenvalues to condition number K
   map=M               by affine (Cases 1 and 2, own spectra), clusters (Cases 3 and 4), geometric, or unshifted
                       (Cases 1 and 2 with their own condition number)
-  heterogeneity=H     deal the same eigenvalues to blocks: 1 sorted chunks, 0 round-robin
+  heterogeneity=H     deal the same eigenvalues to blocks: 1 sorted chunks, 0 round-robin; between them there are
+                      finitely many distinct arrangements, 5 in all for three blocks of 3, 51 for three of 30
   rotation=R          0 diagonal blocks, 1 Haar bases (1)
   basis=B             blocks, or whole: one basis that dissolves the blocks (blocks)
+  minimizer=M         gaussian: drawn from the seed, or zero, where weight decay pulls to the answer (gaussian)
   seed=N              fixes problem and start (0)
 
 For Cases 1 and 2
@@ -60,7 +64,8 @@ The run
                       (exact where there is a closed form: gd, block-gd, heavy-ball, nesterov, frozen-adam, no noise)
   steps=N             the last step to take (as many as it takes; 100000 where steps are iterated, or tol=0)
   tol=T               stop at gradient norm T times its first value (1e-6); 0 runs on
-  start=S             gaussian, ones, or a number: the Gaussian start scaled to this norm (gaussian)
+  start=S             the initial error w0 - w*: gaussian, ones, or a number: the Gaussian one scaled to this norm
+                      (gaussian)
   batch=K factor=F    gradients of K rows of X, XᵀX/n = H, drawn without replacement; X = √n·H^½ (root) or √n·√Λ·Uᵀ
                       (rotated)
   noise=S             Gaussian noise of scale S on each component of the gradient
@@ -78,11 +83,13 @@ tune      the same without tuning_seeds, reference and level: only the best lear
 sweep     any key of the problem and the run, and NAME.SETTING, may be an axis: a,b,… a:b:log25 a:b:lin21 0..29 (none
           leaves the key out; several numeric spectra are parted by a semicolon); store=FILE.db (the same command
           continues; what is there is not run again) limit=N (cells) retry=true (run what failed again);
-          threads=N, workers=N (processes), or cluster=local:4|tcp://host:port (Dask); --dry-run shows the plan
-status    store=FILE: its sweeps, how far they are, how cells ended
+          threads=N, workers=N (processes), or cluster=local:4|tcp://host:port|tls://host:port (Dask);
+          --dry-run shows the plan
+status    store=FILE: its sweeps, how far they are, how cells ended, which rows can be reused (rules=FILE: a user's too)
 export    store=FILE out=rows.csv|rows.parquet
 merge     a.db b.db store=all.db
-plot      STORE x=AXIS y=steps_to_tol|loss|… out=FOLDER, and KEY=a,b: only these rows
+plot      STORE x=AXIS (one that was swept) y=steps_to_tol|loss|… out=FOLDER, and KEY=a,b or NAME.SETTING=a,b: only
+          these rows (none: those without the key); medians are over seeds only
 spectra   model=NAME blocks scale=raw|tenth sigma, and seed block_size rule sign pool threshold kappa map as above
 verify    claim=2b,5 (an id, or a section) draws=N seed=N out=FOLDER (writes the ledger as a document); exit code 1 if a
           verdict is not the one that the ledger's status stands for
@@ -99,6 +106,7 @@ measure   model=gpt2|gpt2-nano|bert-mini|vit-small|resnet18|vgg16|mlp blocks=a,b
 
   --json   print the result, and nothing else, as JSON      --dry-run (sweep)      --version      --help
 """
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,13 +121,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141  # as a shell tells of a broken pipe: 1 would say that something failed
     except MemoryError:
         _complain("there is not enough memory for a problem of this size")
         return 1
     except OSError as error:
-        _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        name = error.filename
+        if name is None and error.errno in FULL:  # files are named where they are written
+            name = "standard output"
+            _discard_output()
+        _complain(f"{error.strerror or error}{f': {name}' if name is not None else ''}")
+        return 1
+    except RecursionError:
+        _complain("the input is nested too deeply")
         return 1
 
 
@@ -150,8 +165,14 @@ def _settle_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _discard_output() -> None:
+    """Send what is still buffered for standard output nowhere, so that Python does not fail on it at its exit."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _complain(sentence: str) -> None:
-    print("quadsim: " + " ".join(sentence.split()), file=sys.stderr)
+    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr)
 
 
 VERBS = {  # where each verb lives; a verb is imported when it is used

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadsim import checks, modes
+from quadsim.blas import on_one_thread
 from quadsim.checks import InputError, InputTypeError
 from quadsim.course import Course
 from quadsim.modes import Modes
@@ -22,20 +23,23 @@ from quadsim.problem import BlockQuadratic
 from quadsim.schedules import Schedule
 from quadsim.trajectory import MOST_STEPS, Status, Trajectory, record_marks
 
+USUAL_TOL = 1e-6
 WIDEST = (
     1e4  # the root of a block's range of first gradients up to which rounding leaves a mode's own part eight digits
 )
 
 
+@on_one_thread
 def exact(
     problem: BlockQuadratic,
     optimizer: Optimizer,
     *,
     steps: Any = None,
     w0: Any = None,
+    e0: Any = None,
     seed: int = 0,
     max_steps: int | None = None,
-    tol: float = 1e-6,
+    tol: float | None = None,
     record: str | int = "log",
     progress: Callable[[int], None] | None = None,
 ) -> Trajectory:
@@ -46,19 +50,22 @@ def exact(
     steps : list of int, optional
         The steps to report, up to 10¹², in order and each once. `last_step` is then the last of them whose values
         float64 can hold, whether or not tol was reached before.
-    w0, seed, tol, record :
+    tol : float, optional
+        Find the first step with ‖g‖/‖g₀‖ ≤ tol: 1e-6 by default. With ``steps`` the default is 0, and nothing is
+        searched for.
+    w0, e0, seed, record :
         As in `solve`.
     max_steps : int, optional
         The last step to take; as many as it takes by default, up to 10¹².
     progress : callable, optional
-        Told how far the search for the first step below tol has come, if it has to search.
+        Called with the step that the search for the first passage has reached, if there is a search.
 
     Values below float64's range are 0 in `loss` and `grad_norm`, and stay in order in `log_loss` and `log_grad_norm`.
     A learning rate beyond stability ends `diverged` if tol is not reached first, also where the loss has not exploded
     yet. Eigenvalues are the problem's own, free of the rounding of its dense blocks. A setting that is given, or that
     is filled in for GD, block GD and frozen Adam, is the float64 that it is. Heavy ball at its best setting, and the
-    best momentum for Nesterov's lr, are the ideal ones: their end modes have double roots exactly, which rounding
-    would part (ledger 9).
+    best momentum for Nesterov's lr up to 4/(3L + μ), are the ideal ones: their end modes have double roots exactly,
+    which rounding would part (ledger 9).
 
     >>> qs.exact(qs.case(3, kappa=1e8), qs.GD(), tol=1e-8).steps_to_tol
     >>> qs.exact(qs.case(3), qs.GD(), steps=[1, 10**6, 10**12]).log_loss
@@ -66,6 +73,8 @@ def exact(
     asked = None if steps is None else np.unique(checks.steps("steps", steps, at_most=MOST_STEPS))
     if asked is not None and max_steps is not None:
         raise InputError("give steps or max_steps, not both: the last of the steps is the end")
+    if tol is None:
+        tol = USUAL_TOL if asked is None else 0.0
     tol = checks.real("tol", tol, at_least=0)
     if max_steps is not None:
         max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MOST_STEPS)
@@ -74,8 +83,8 @@ def exact(
     record_marks(record, 0)  # refuses what is no record, also where it is not used
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
-    start = problem.start(seed) if w0 is None else checks.vector("w0", w0, problem.dim)
-    error = start - problem.minimizer
+    drawn = w0 is None and e0 is None
+    error = problem.initial_error(seed) if drawn else problem.error_of(w0, e0)
     resolved, course = take_apart(problem, optimizer, error)
 
     last, exploded = course.finite_until(end, problem.lipschitz)
@@ -97,6 +106,7 @@ def exact(
     held = int(marks[finite][-1]) if finite.any() else 0  # the last step that float64 can hold
     if asked is not None and finite.any():
         last = held
+    final = course.error_at(held)
     return Trajectory(
         steps=marks[finite],
         loss=loss[finite],
@@ -106,10 +116,13 @@ def exact(
         status=status,
         steps_to_tol=reached,
         last_step=last,
-        w=problem.minimizer + course.error_at(held),
+        w=problem.minimizer + final,
+        error=final,
         optimizer=resolved,
         problem=problem.name,
-        seed=None if w0 is not None else seed,
+        w0=problem.minimizer + error,
+        minimizer=problem.minimizer_kind,
+        seed=seed if drawn else None,
         tol=tol,
         max_steps=end,
         engine="exact",
@@ -123,6 +136,7 @@ def has_closed_form(optimizer: Any) -> bool:
     return type(optimizer) in _FORMS
 
 
+@on_one_thread
 def take_apart(problem: BlockQuadratic, optimizer: Optimizer, error: np.ndarray) -> tuple[Optimizer, Course]:
     """The optimizer with its settings filled in, and its course from this error."""
     if not isinstance(optimizer, Optimizer):
@@ -195,7 +209,7 @@ def _heavy_ball(problem: BlockQuadratic, given: HeavyBall, used: HeavyBall) -> M
 
 def _nesterov(problem: BlockQuadratic, given: Nesterov, used: Nesterov) -> Modes:
     assert isinstance(used.lr, float)
-    ideal = given.momentum is None and used.lr * problem.mu < 1
+    ideal = given.momentum is None and used.has_double_root(problem)
     momentum = None if ideal else used.momentum
     return modes.nesterov(used.lr, momentum, np.concatenate(problem.eigenvalues), problem.mu)
 

@@ -1,13 +1,13 @@
 """Comparing optimizers honestly: tuned on some draws, confirmed on others, paired draw by draw.
 
 Every optimizer sees the same problems, starts and noise. What is reported is the median of the paired differences to
-a reference with a bootstrap interval, and "no difference" where that interval says so. No plotting, no files.
+a reference with an exact interval, and a sign test corrected for the number of comparisons. No plotting, no files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from quadsim import bootstrap, checks
 from quadsim.bootstrap import paired_difference, quantile, quartiles
 from quadsim.checks import InputError, InputTypeError
-from quadsim.objectives import LEAST_LOSS, LEAST_RELATIVE, Draw, Terms, remembered, seeds_of
+from quadsim.objectives import LEAST_LOSS, LEAST_RELATIVE, Draw, Terms, diverged, remembered, seeds_of, underflowed
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.search import Search
@@ -36,24 +36,34 @@ MEASURES = {  # what is followed on the way, and the least value of it that coun
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What came of a comparison, as tables.
+    """The results of a comparison, as tables.
 
     Attributes
     ----------
     summary : DataFrame
-        One row for each optimizer. ``lr`` (and ``settings``, if others were tuned); ``edge`` and ``failed`` of the
-        tuning, ``given`` if there was nothing to tune; quartiles of the result over the confirmation seeds (``lower``,
-        ``median``, ``upper``): losses, steps, or decades for "mean-log-loss"; ``difference``: the median of the paired
-        differences to the reference in decades (of loss, or of steps), negative where the optimizer is better, and its
-        interval ``low`` to ``high``; ``verdict``; ``wins``: the share of seeds on which it beat the reference, ties
-        counting half; ``diverged``: the share on which it diverged, and ``rose``: on which it did, or ended above its
-        start; ``slack`` and the sensitivities of `Tuned`.
+        One row for each optimizer:
+
+        - ``lr`` (and ``settings``, if others were tuned); ``edge`` and ``failed`` of the tuning, ``given`` if there was
+          nothing to tune;
+        - ``lower``, ``median``, ``upper``: quartiles of the result over the confirmation seeds, without runs that
+          underflowed: losses, steps, or decades for "mean-log-loss";
+        - ``against``: the reference, None in its own row;
+        - ``difference``: the median of the paired differences to the reference in decades (of loss, or of steps),
+          negative where the optimizer is better; ``low`` to ``high``: its interval, absent with too few seeds;
+        - ``p``: of the sign test; ``p_adjusted``: by Holm's method, for ``comparisons`` of them; ``verdict``;
+        - ``wins``: the share of seeds on which it beat the reference, ties and undecided pairs counting half;
+        - ``diverged``, ``underflow``: the shares of seeds on which it did; ``absent``: on which it diverged, or did not
+          reach tol; ``rose``: on which it diverged, or ended above its start; ``undecided``: on which it or the
+          reference underflowed;
+        - ``slack`` and the sensitivities of `Tuned`.
     runs : DataFrame
         One row for each optimizer and confirmation seed.
     tried : DataFrame
         One row for each setting tried on the tuning seeds.
     bands : DataFrame
-        Quartiles over the confirmation seeds on the way, of what ``measure`` names.
+        Quartiles over the confirmation seeds on the way, of what ``measure`` names, without runs that underflowed.
+    comparisons : int
+        The number of comparisons that p-values are adjusted for: see `corrected`.
     tuned : dict
         `Tuned` by the optimizer's name.
     """
@@ -67,6 +77,7 @@ class Comparison:
     reference: str
     terms: Terms
     level: float
+    comparisons: int
     seeds: list[int]
     tuning_seeds: list[int]
 
@@ -109,15 +120,22 @@ def compare(
     grids : dict, optional
         A grid for an optimizer by its name, as in `tune`; one value for each of its settings means that it is given.
     level : float
-        Of the intervals, each for itself: percentiles of 10,000 bootstrap medians of the paired differences. A resample
-        draws the tuning seeds afresh too, and takes the learning rates that these would have chosen.
+        Of each interval: two order statistics of the paired differences, which enclose their median with at least this
+        probability, given the tuned settings, whatever the law of the differences. It is widened to the hull of those
+        at every pair of settings that a fifth of the resamples of the tuning seeds choose, since otherwise the luck of
+        tuning alone could tell equal optimizers apart. At 0.95 it takes 6 seeds. Intervals are per comparison, not
+        simultaneous.
     objective, steps, tol, refine, extend, progress, how :
         As in `tune`.
 
-    The verdict is "better" or "worse" where the interval excludes 0 by more than what a finer grid of learning rates
-    might give the other optimizer (`Tuned.slack`), and "no difference" otherwise; "too few seeds" where 0 is outside
-    but no interval between so few draws can have this level; "diverged" or "not reached" where the optimizer did not
-    get there on most draws. The difference of two runs that both failed is 0.
+    The verdict is "better" or "worse" where a two-sided sign test, dual to the interval, rejects at 1 − level after
+    Holm's correction for the number of comparisons with the reference. What a finer grid of learning rates might give
+    the other optimizer (`Tuned.slack`) does not count as a difference. Otherwise it is "no difference found", or "too
+    few seeds" where so few cannot show a difference among so many comparisons. "diverged", "underflow" or "not reached"
+    where the optimizer did so on most draws.
+
+    Two runs that both failed are a tie. A run that underflowed has no result: its pair is undecided, which is a win for
+    neither and counts as −∞ at the lower end of the interval and ∞ at the upper one. "undecided" where most pairs are.
 
     >>> qs.compare(lambda seed: qs.case(3, seed=seed), [qs.GD(), qs.Adam()], seeds=range(30)).summary
     """
@@ -126,7 +144,7 @@ def compare(
     level = checks.real("level", level, above=0, below=1)
     confirm = seeds_of("seeds", seeds)
     if len(confirm) < 2:
-        raise InputError(f"an interval needs at least two seeds, got {len(confirm)}")
+        raise InputError(f"a comparison needs at least two seeds, got {len(confirm)}")
     tuning = _tuning_seeds(confirm, tuning_seeds)
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
@@ -149,28 +167,102 @@ def compare(
         draw, [tuned[name].leaders[k][0] for name, k in lanes], confirm, whole=True,
         told=lambda done: told("confirming", done, len(confirm)),
     )  # fmt: skip
-    runs: dict[str, list[Trajectory]] = {name: [] for name in named}
-    scores: dict[str, np.ndarray] = {name: np.zeros((len(tuned[name].leaders), len(confirm))) for name in named}
+    results = {name: _Results(len(tuned[name].leaders), len(confirm)) for name in named}
     for place, row in enumerate(rows):
         for (name, k), run in zip(lanes, row, strict=True):
-            scores[name][k, place] = terms.score(run)
-            if k == 0:
-                runs[name].append(run)
-    who = {name: {"problem": first.name, "optimizer": name, "label": _label(name, named[name])} for name in named}
-    beside = {name: _beside(name, reference, scores, choices, runs[name], tuned, level) for name in named}
-    return Comparison(
-        summary=_summary(who, tuned, scores, beside, terms),
-        runs=_records(who, tuned, scores, runs, reference, confirm),
+            results[name].add(k, place, run, terms)
+    where = {"problem": first.name, "minimizer": first.minimizer_kind}
+    who = {name: {**where, "optimizer": name, "label": _label(name, named[name])} for name in named}
+    slacks = {name: best.slack for name, best in tuned.items()}
+    beside = {name: _beside(name, reference, results, choices, slacks, level) for name in named}
+    made = Comparison(
+        summary=_summary(who, tuned, results, beside, terms),
+        runs=_records(who, results, reference, confirm),
         tried=_joined([best.tried.assign(**who[name])[[*who[name], *best.tried]] for name, best in tuned.items()]),
-        bands=_joined([_band(runs[name], terms, who[name]) for name in named]),
+        bands=_joined([_band(results[name].trusted(), terms, who[name]) for name in named]),
         tuned=tuned,
         problem=first.name,
         reference=reference,
         terms=terms,
         level=level,
+        comparisons=len(named) - 1,
         seeds=confirm,
         tuning_seeds=tuning,
     )
+    return corrected([made])[0]
+
+
+def corrected(made: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust p-values and verdicts for all comparisons in all of these together, by Holm's method.
+
+    `compare` does so for the optimizers of one call; comparisons that are reported together are one family.
+    """
+    summaries = [one.summary for one in made]
+    p = np.concatenate([summary.loc[summary["against"].notna(), "p"].to_numpy(dtype=float) for summary in summaries])
+    adjusted = iter(bootstrap.holm(p))
+    found = []
+    for one, summary in zip(made, summaries, strict=True):
+        rows = summary.to_dict("records")
+        for row in rows:
+            row["comparisons"] = p.size
+            if row["optimizer"] == one.reference:
+                row["verdict"] = _failure(row) or "–"
+            else:
+                row["p_adjusted"] = float(next(adjusted))
+                row["verdict"] = _verdict(row, one.level)
+        columns = {key: [row[key] for row in rows] for key in ("p_adjusted", "comparisons", "verdict")}
+        found.append(replace(one, summary=summary.assign(**columns), comparisons=int(p.size)))
+    return found
+
+
+def _failure(row: dict[Any, Any]) -> str | None:
+    """How the optimizer failed on most draws, if it did."""
+    for key, word in (("diverged", "diverged"), ("underflow", "underflow"), ("absent", "not reached")):
+        if row[key] > 0.5:
+            return word
+    return None
+
+
+def _verdict(row: dict[Any, Any], level: float) -> str:
+    if failure := _failure(row):
+        return failure
+    if row["undecided"] > 0.5:
+        return "undecided"
+    if row["seeds"] < bootstrap.fewest(level):
+        return "too few seeds"
+    if _rejects(row["p_adjusted"], level):
+        return "better" if row["difference"] < 0 else "worse"
+    if _rejects(row["p"], level) and row["seeds"] < bootstrap.fewest(level, row["comparisons"]):
+        return "too few seeds"
+    return "no difference found"
+
+
+def _rejects(p: float, level: float) -> bool:
+    return p <= (1 - level) * (1 + bootstrap.TIE)
+
+
+class _Results:
+    """The confirmation runs of an optimizer at each of its leading settings: scores, and which of them underflowed."""
+
+    def __init__(self, settings: int, seeds: int) -> None:
+        self.scores = np.zeros((settings, seeds))
+        self.lost = np.zeros((settings, seeds), dtype=bool)
+        self.runs: list[Trajectory] = []  # at the chosen setting
+
+    def add(self, setting: int, place: int, run: Trajectory, terms: Terms) -> None:
+        self.scores[setting, place], self.lost[setting, place] = terms.score(run), underflowed(run)
+        if setting == 0:
+            self.runs.append(run)
+
+    def trusted(self) -> list[Trajectory]:
+        """The runs that did not underflow; all if none is left."""
+        kept = [run for run, lost in zip(self.runs, self.lost[0], strict=True) if not lost]
+        return kept or self.runs
+
+    def differences(self, other: _Results) -> np.ndarray:
+        """Paired differences, (my settings, the other's settings, seeds); NaN where one of the two underflowed."""
+        difference = paired_difference(self.scores[:, None], other.scores[None])
+        return np.where(self.lost[:, None] | other.lost[None], np.nan, difference)
 
 
 def _named(optimizers: Any) -> dict[str, Optimizer]:
@@ -208,41 +300,40 @@ def _label(name: str, optimizer: Optimizer) -> str:
 
 
 def _beside(
-    name: str, reference: str, scores: dict[str, np.ndarray], choices: dict[str, np.ndarray], runs: list[Trajectory],
-    tuned: dict[str, Tuned], level: float,
+    name: str, reference: str, results: dict[str, _Results], choices: dict[str, np.ndarray], slacks: dict[str, float],
+    level: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """How an optimizer stands beside the reference."""
-    mine, theirs = scores[name], scores[reference]
-    diverged = float(np.mean([run.status == Status.DIVERGED for run in runs]))
-    rose = float(np.mean([run.status == Status.DIVERGED or run.loss[-1] > run.loss[0] for run in runs]))
-    absent = float(np.mean(np.isinf(mine[0])))
-    failed = "diverged" if diverged > 0.5 else "not reached" if absent > 0.5 else None
+    """How an optimizer compares with the reference, before any correction for several comparisons."""
+    mine, theirs = results[name], results[reference]
+    row: dict[str, Any] = {
+        "against": None,
+        **dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "comparisons", "verdict", "wins")),
+        "diverged": float(np.mean([diverged(run) for run in mine.runs])),
+        "underflow": float(mine.lost[0].mean()),
+        "absent": float((np.isinf(mine.scores[0]) & ~mine.lost[0]).mean()),
+        "rose": float(np.mean([diverged(run) or run.loss[-1] > run.loss[0] for run in mine.runs])),
+        "undecided": float((mine.lost[0] | theirs.lost[0]).mean()),
+    }
     if name == reference:
-        nothing = dict.fromkeys(("difference", "low", "high", "wins"))
-        return {**nothing, "verdict": failed or "–", "diverged": diverged, "rose": rose}
-    difference = paired_difference(mine[0], theirs[0])
-    every = paired_difference(mine[:, None], theirs[None]).reshape(-1, mine.shape[1])  # (pairs of leaders, seeds)
-    low, high = bootstrap.median_interval(every, level, choices[name] * len(theirs) + choices[reference])
-    verdict = "no difference"
-    if high + tuned[reference].slack < 0:
-        verdict = "better"
-    elif low - tuned[name].slack > 0:
-        verdict = "worse"
-    if verdict != "no difference" and len(runs) < bootstrap.fewest(level):
-        verdict = "too few seeds"
-    return {
-        "difference": float(quantile(difference, 0.5)),
+        return row
+    every = mine.differences(theirs)
+    pairs = bootstrap.frequent(choices[name] * every.shape[1] + choices[reference])
+    possible = every.reshape(-1, every.shape[2])[pairs]  # at each pair of settings that tuning may choose
+    low, high = bootstrap.median_interval(possible, level)
+    chosen = every[0, 0]
+    decided = chosen[~np.isnan(chosen)]
+    return row | {
+        "against": reference,
+        "difference": float(quantile(decided, 0.5)) if decided.size else np.nan,
         "low": low,
         "high": high,
-        "wins": float(np.mean(difference < 0) + np.mean(difference == 0) / 2),
-        "verdict": failed or verdict,
-        "diverged": diverged,
-        "rose": rose,
+        "p": min(bootstrap.sign_test(possible, below=slacks[reference], above=slacks[name])),
+        "wins": float(np.mean(np.where(np.isnan(chosen), 0.5, np.where(chosen == 0, 0.5, chosen < 0)))),
     }
 
 
 def _summary(
-    who: dict[str, dict[str, str]], tuned: dict[str, Tuned], scores: dict[str, np.ndarray],
+    who: dict[str, dict[str, str]], tuned: dict[str, Tuned], results: dict[str, _Results],
     beside: dict[str, dict[str, Any]], terms: Terms,
 ) -> pd.DataFrame:  # fmt: skip
     import pandas as pd
@@ -250,7 +341,10 @@ def _summary(
     rows = []
     for name, best in tuned.items():
         lr = best.settings["lr"]
-        result = {key: float(value) for key, value in quartiles(scores[name][0]).items()}
+        scores = results[name].scores[0][~results[name].lost[0]]
+        result = dict.fromkeys(("lower", "median", "upper"), np.nan)
+        if scores.size:
+            result = {key: float(value) for key, value in quartiles(scores).items()}
         if terms.objective != "mean-log-loss":
             result = {key: 10**value for key, value in result.items()}
         rows.append(
@@ -263,22 +357,22 @@ def _summary(
                 **beside[name],
                 "slack": best.slack,
                 **best.sensitivity(),
-                "seeds": scores[name].shape[1],
+                "seeds": results[name].scores.shape[1],
             }
         )
     return pd.DataFrame(rows)
 
 
 def _records(
-    who: dict[str, dict[str, str]], tuned: dict[str, Tuned], scores: dict[str, np.ndarray],
-    runs: dict[str, list[Trajectory]], reference: str, confirm: list[int],
-) -> pd.DataFrame:  # fmt: skip
+    who: dict[str, dict[str, str]], results: dict[str, _Results], reference: str, confirm: list[int]
+) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    for name in tuned:
-        difference = paired_difference(scores[name][0], scores[reference][0])
-        for seed, run, score, gap in zip(confirm, runs[name], scores[name][0], difference, strict=True):
+    for name, mine in results.items():
+        difference = mine.differences(results[reference])[0, 0]
+        scores = np.where(mine.lost[0], np.nan, mine.scores[0])
+        for seed, run, score, gap in zip(confirm, mine.runs, scores, difference, strict=True):
             how = {"score": float(score), "difference": float(gap)}
             loss = float(run.loss[-1]) if run.loss.size else None
             end = {

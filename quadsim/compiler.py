@@ -1,8 +1,8 @@
-"""From an optimizer's rule to machine code: the kernel's text with the rule put in, compiled and kept.
+"""From an optimizer's rule to machine code: the kernel's text with the rule put in, compiled and cached.
 
-Each kernel is a small file of its own in a folder named by the hash of everything that went into it, so code that
-has changed in any way can never be served from the cache. Where no folder can be written, kernels are
-compiled afresh in each process.
+The cache knows a kernel by its text, the versions and the processor that it was compiled for, so code that has changed
+in any way is never served from the cache. `kernel_cache` says which files are trusted; without a cache, kernels are
+compiled in each process.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shutil
+import pickle
 import sys
-import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from quadsim import diagnosis, rules
+from quadsim import diagnosis, kernel_cache, rules
 from quadsim.checks import InputError
 from quadsim.optimizers import Optimizer
 
@@ -44,30 +44,66 @@ def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: b
 
 
 def is_there(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: bool = True) -> bool:
-    """Whether the kernel need not be compiled: this process has it, or an earlier one has kept it."""
+    """Whether the kernel need not be compiled: this process has it, or the cache does."""
     text = source(optimizer, width, noisy, alike)
-    try:
-        return text in _there or any((_chosen_folder() / _fingerprint(text)).glob("__pycache__/*.nbc"))
-    except (OSError, RuntimeError):
-        return False
+    return text in _there or kernel_cache.has(_identity(text))
 
 
 @functools.cache
 def _kernel(text: str) -> ModuleType:
-    from numba.core.errors import NumbaError
+    identity = _identity(text)
+    content = kernel_cache.load(identity)
+    if content is not None:
+        # The content is what was saved; what it refers to may be gone if numba was patched without a new version.
+        with suppress(Exception):
+            return _compile(text, content)[0]
+    module, content = _compile(text)
+    if content is not None:
+        kernel_cache.save(identity, content)
+    return module
 
-    fingerprint = _fingerprint(text)
-    folder = cache_folder()
-    if folder is not None:
-        for _ in range(2):
-            try:
-                return _load_kept(text, folder / fingerprint, fingerprint)
-            except NumbaError:  # the rule's own fault
-                raise
-            except Exception:
-                # A torn cache file (a kill or a full disk while it was written) fails in any way it likes: begin anew.
-                shutil.rmtree(folder / fingerprint, ignore_errors=True)
-    return _execute(text, f"quadsim_kernel_{fingerprint}", "<quadsim kernel>")
+
+def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes | None]:
+    """The kernel's module, compiled or loaded from the content of the cache; and the content to load the next time.
+
+    Functions whose machine code holds addresses of this process cannot be loaded by another one.
+    """
+    from numba.core import serialize
+
+    module = ModuleType(f"quadsim_kernel_{_fingerprint(text)[:20]}")
+    sys.modules[module.__name__] = module  # numba finds the module of a loaded function by its name
+    exec(compile(text, "<quadsim kernel>", "exec"), module.__dict__)
+    loaded = None if content is None else pickle.loads(content)
+    caches = {name: _FunctionCache(None if loaded is None else loaded[name]) for name in module.SIGNATURES}
+    for name, signature in module.SIGNATURES.items():
+        function = getattr(module, name)
+        function._cache = caches[name]
+        function.compile(signature)
+        function.disable_compile()  # arguments of other types raise TypeError
+    if content is None and all(cache.reduced is not None for cache in caches.values()):
+        content = serialize.dumps({name: cache.reduced for name, cache in caches.items()})
+    return module, content
+
+
+class _FunctionCache:
+    """What numba's dispatcher asks for machine code before it compiles, and gives it to afterwards."""
+
+    cache_path = None
+
+    def __init__(self, reduced: tuple[Any, ...] | None) -> None:
+        self.reduced = reduced
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        from numba.core.compiler import CompileResult
+
+        if self.reduced is None:
+            return None
+        target_context.refresh()  # as numba's own cache does: a context is initialized when it is first used
+        return CompileResult._rebuild(target_context, *self.reduced)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        if not result.library.has_dynamic_globals and not result.lifted:
+            self.reduced = result._reduce()
 
 
 def source(optimizer: type[Optimizer], width: int, noisy: bool = False, alike: bool = True) -> str:
@@ -264,7 +300,17 @@ def _fingerprint(text: str) -> str:
     import numba
 
     versions = f"{sys.version_info[:2]} {numba.__version__} {llvmlite.__version__}\n"
-    return hashlib.sha256((versions + text).encode()).hexdigest()[:20]
+    return hashlib.sha256((versions + text).encode()).hexdigest()
+
+
+def _identity(text: str) -> str:
+    """Everything that the machine code depends on: text, versions, processor and numba's options."""
+    import numba
+    from numba.core.registry import cpu_target
+
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    options = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    return repr((_fingerprint(text), processor, options, getattr(numba.config, "USING_SVML", False)))
 
 
 def wide_pays(dim: int) -> bool:
@@ -278,39 +324,3 @@ def _features() -> tuple[str, ...]:
     from llvmlite import binding
 
     return tuple(name for name, there in binding.get_host_cpu_features().items() if there)
-
-
-def cache_folder() -> Path | None:
-    """Where kernels are kept: $QUADSIM_CACHE_DIR, or quadsim in the user's cache; None where it cannot be written."""
-    try:
-        folder = _chosen_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
-        return None
-
-
-def _chosen_folder() -> Path:
-    chosen = os.environ.get("QUADSIM_CACHE_DIR")
-    return Path(chosen or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quadsim")
-
-
-def _load_kept(text: str, folder: Path, fingerprint: str) -> ModuleType:
-    """The kernel from its own file, with numba's cache beside it."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "kernel.py"
-    kept = _exchanged(text, "CACHE = False", "CACHE = True")
-    if not path.exists() or path.read_text(encoding="utf-8") != kept:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as file:
-            file.write(kept)
-        os.replace(file.name, path)
-    return _execute(kept, f"quadsim_kernel_{fingerprint}", str(path))
-
-
-def _execute(text: str, name: str, path: str) -> ModuleType:
-    module = ModuleType(name)
-    module.__file__ = path
-    sys.modules[name] = module  # numba looks a function's module up when it loads from its cache
-    exec(compile(text, path, "exec"), module.__dict__)
-    return module

@@ -14,6 +14,7 @@ from quadsim import checks
 from quadsim.checks import InputError
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
 FLAGS = ("--help", "--version", "--json", "--dry-run")
 
 
@@ -34,6 +35,8 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
     for argument in arguments:
         if any("\ud800" <= letter <= "\udfff" for letter in argument):
             raise InputError(f"{checks.shown(argument)} is not UTF-8")
+        if found := CONTROL.search(argument):
+            raise InputError(f"{checks.shown(argument)} holds the control character {found[0]!r}: remove it")
         if argument.startswith("-") and "=" not in argument:
             words.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
         elif "=" in argument:
@@ -41,9 +44,10 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
             owner, dot, setting = key.strip().lstrip("-").lower().partition(".")
             key = owner.replace("_", "-") + dot + setting if dot else owner
             if not key or not text.strip():
-                raise InputError(f"{argument!r} is not key=value: write for example case=3")
+                raise InputError(f"{checks.shown(argument)} is not key=value: write for example case=3")
             if key in words.keys:
-                raise InputError(f"{key} is given twice: {key}={words.keys[key]} and {key}={text}")
+                values = (checks.shown(value) for value in (words.keys[key], text))
+                raise InputError(f"{key} is given twice: {' and '.join(values)}")
             words.keys[key] = text.strip()
         elif not seen_verb:
             words.verb, seen_verb = checks.choice("verb", argument, verbs), True
@@ -52,12 +56,15 @@ def read(arguments: Iterable[str], verbs: Iterable[str]) -> Words:
     return words
 
 
-def only(words: Words, keys: Iterable[str], example: str) -> dict[str, str]:
-    """The keys, if they are among these and nothing stands beside them; dotted ones are another's to check."""
+def only(words: Words, keys: Iterable[str], example: str, *, settings: bool = False) -> dict[str, str]:
+    """The keys, if the command takes all of them and there are no bare words.
+
+    ``settings``: the command takes settings of optimizers (``adam.lr``) too, and checks them where it reads them.
+    """
     if words.bare:
-        raise InputError(f"{words.bare[0]!r} is not key=value: write for example {example}")
+        raise InputError(f"{checks.shown(words.bare[0])} is not key=value: write for example {example}")
     for key in words.keys:
-        if "." not in key:
+        if not (settings and "." in key):
             checks.choice("key", key, keys)
     return words.keys
 

@@ -23,7 +23,6 @@ VECTOR = 8  # floats that are moved together: arrays have room for whole vectors
 ROW = 32  # how many numbers a rule moves together: a few coordinates of all lanes, or many of one
 NOISY = False  # whether the rule sees gradients with noise
 RANDOM = False  # whether the rule asks for random numbers of its own
-CACHE = False  # whether numba keeps the machine code beside this file
 FLAGS = {"nogil": True, "error_model": "numpy"}  # numpy: 1/0 is inf, not an exception
 HOT = {**FLAGS, "forceinline": True}  # what is called at every step: a call with a dozen arrays has its price
 
@@ -440,7 +439,7 @@ def norm(gg, g, k):
     return largest * math.sqrt(total)
 
 
-@njit("void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])", cache=CACHE, **FLAGS)
+@njit(**FLAGS)
 def begin(h, sizes, e, g, sums):
     """What is needed before the first step: g, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
     measure(h, sizes, e, g, sums[0], sums[1])
@@ -515,16 +514,7 @@ def retire(e, state, final, k):
             state[s, i] = 0.0
 
 
-ADVANCE = (
-    "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
-    " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
-    " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1], int64[::1],"
-    " boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1], int64[::1],"
-    " float64[::1], float64[:,::1], float64[:,::1])"
-)
-
-
-@njit(ADVANCE, cache=CACHE, **FLAGS)
+@njit(**FLAGS)
 def advance(
     # the problem
     h,  # the blocks, row after row, one after the other; for one lane MANY, then 8 rows together by columns
@@ -613,3 +603,15 @@ def advance(
         seen = work[0] if NOISY else g
         update(e, seen, minimizer, work[3], state, settings, clock, groups, rate, float(t), status, room)
     return t
+
+
+SIGNATURES = {  # of the functions that `compiler` compiles and calls; the others are compiled into these
+    "begin": "void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])",
+    "advance": (
+        "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
+        " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
+        " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1],"
+        " int64[::1], boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1],"
+        " int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
+    ),
+}

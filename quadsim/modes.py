@@ -301,8 +301,8 @@ def tuned_heavy_ball(mu: float, lipschitz: float, curvature: np.ndarray) -> Mode
 def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float) -> Modes:
     """w₊ = y − lr·g(y), y = w + momentum·(w − w₋), for these float64 taken as they are.
 
-    Without a momentum, the best one for the lr, (1 − √(lr·mu))/(1 + √(lr·mu)), which gives the mode of mu a double
-    root, exactly (ledger 4c).
+    Without a momentum, the best one for an lr up to 4/(3L + mu), (1 − √(lr·mu))/(1 + √(lr·mu)), which gives the mode of
+    mu a double root, exactly (ledger 4c).
     """
     if momentum == 0:
         return descent(lr, curvature)

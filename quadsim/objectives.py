@@ -1,6 +1,6 @@
 """What is minimised, by its name: a run → a number, and the runs that it takes.
 
-A run that diverged counts as infinitely bad. Nothing here chooses anything.
+A run that diverged or underflowed counts as infinitely bad. Nothing here chooses anything.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Terms:
     - "steps-to-tol": log10 of the first step with ‖g‖/‖g₀‖ ≤ tol, infinite if there is none within ``steps``;
     - "mean-log-loss": mean over steps 1 to ``steps`` of log10 max(L/L₀, 1e-12).
 
-    A run that diverged is infinitely bad. One that left float64's range (status underflow) counts with the loss that it
-    had there. Losses below 1e-300 count as 1e-300.
+    A run that diverged is infinitely bad, and so is one that left float64's range (`underflowed`): its last loss is an
+    artefact. Other losses below 1e-300 count as 1e-300.
     """
 
     objective: str = "final-loss"
@@ -62,7 +62,7 @@ class Terms:
 
     def score(self, run: Trajectory) -> float:
         """The objective of a run."""
-        if run.status == Status.DIVERGED:
+        if diverged(run) or underflowed(run):
             return np.inf
         if self.objective == "final-loss":
             return log_loss(run)
@@ -94,12 +94,25 @@ class Terms:
 
 
 def log_loss(run: Trajectory) -> float:
-    """log10 of the final loss; infinite if the run diverged."""
-    return np.inf if diverged(run) else float(np.log10(max(run.loss[-1], LEAST_LOSS)))
+    """log10 of the final loss; infinite if the run diverged or underflowed."""
+    return np.inf if diverged(run) or underflowed(run) else float(np.log10(max(run.loss[-1], LEAST_LOSS)))
 
 
 def diverged(run: Trajectory) -> bool:
     return run.status == Status.DIVERGED
+
+
+def underflowed(run: Trajectory) -> bool:
+    """Whether the run, or its last loss, left float64's range, so that the loss there says nothing of the method.
+
+    In exact arithmetic Adam comes back from there to its floor (ledger 5i). A method whose steps are proportional to
+    the gradients does not: it has converged, and its loss is below every number that counts.
+    """
+    if run.optimizer.linear:
+        return False
+    if run.status == Status.UNDERFLOW:
+        return True
+    return run.status == Status.MAX_STEPS and bool(run.loss[-1] < LEAST_LOSS) and bool(run.loss[0] > 0)
 
 
 def remembered(draw: Draw | BlockQuadratic) -> Draw:

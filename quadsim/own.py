@@ -3,32 +3,39 @@
     import numpy as np
     import quadsim as qs
 
-    @qs.rule
+    @qs.rule(state="m")
     def mine(g, m, lr=0.01, beta=0.9):
         m = beta * m + (1 - beta) * g
         return lr * np.sign(m), m
 
 Parameters with a default are settings; ``g``, ``w``, ``t`` and ``random`` are given (`optimizers.base` says what they
-are); all others are state, zero at first. The step to subtract is returned first, then the new state.
+are); state is declared, and is zero at first. Any other parameter is an error. The step to subtract is returned first,
+then the new state in the declared order.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from quadsim import checks, diagnosis, rules
+from quadsim import _files, checks, diagnosis, rules
 from quadsim.checks import InputTypeError
 from quadsim.optimizers import OPTIMIZERS, Optimizer
 from quadsim.rules import RuleError, Source
 
-GIVEN = ("g", "w", "t", "random")
+GIVEN = {  # what every rule may ask for, and words that people may use for it
+    "g": ("gradient",),
+    "w": ("weight", "parameter"),
+    "t": ("time", "iteration"),
+    "random": ("uniform",),
+}
 SCOPES = ("coordinate", "block", "all")
 COLUMNS = {  # of tables, where settings are columns too
     "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
@@ -67,10 +74,12 @@ def rule(function: Callable[..., Any], /) -> type[Own]: ...
 @overload
 def rule(
     *,
+    state: str | Sequence[str] = ...,
     name: str | None = ...,
     label: str | None = ...,
     scope: str = ...,
     tick: Callable[..., Any] | None = ...,
+    clock: str | Sequence[str] = ...,
     random_by: str = ...,
     linear: bool | None = ...,
 ) -> Callable[[Callable[..., Any]], type[Own]]: ...
@@ -78,42 +87,56 @@ def rule(
     function: Callable[..., Any] | None = None,
     /,
     *,
+    state: str | Sequence[str] = (),
     name: str | None = None,
     label: str | None = None,
     scope: str = "coordinate",
     tick: Callable[..., Any] | None = None,
+    clock: str | Sequence[str] = (),
     random_by: str = "coordinate",
     linear: bool | None = None,
 ) -> Any:
-    """Make an optimizer of a rule, and register it under its name. What comes back is its class: ``mine(lr=0.1)``.
+    """Make an optimizer of a rule, and register it under its name. Returns its class: ``mine(lr=0.1)``.
 
     Parameters
     ----------
+    state : str or sequence of str
+        The parameters that each coordinate remembers, zero at first: ``"m v"`` or ``("m", "v")``. The rule returns
+        their new values after the step, in this order.
     name, label : str, optional
         The words of the command line and of figures; by default the function's name.
     scope : "coordinate", "block" or "all"
         What the rule sees at once. With "block" or "all", ``g``, ``w``, ``random`` and state are arrays; the rule has
         one more parameter, the array ``step``, which it fills; it changes state in place and returns nothing.
     tick : function, optional
-        Called once a step, before the rule, for what all coordinates share: its parameters are ``t``, settings, and the
-        values that it returned last (zero at first), in their order; the rule may ask for these by name.
+        Called once a step, before the rule, for what all coordinates share. Its parameters are ``t``, settings, and
+        values of the clock.
+    clock : str or sequence of str
+        The values that `tick` returns, in this order, zero at first. Rule and tick may have each of them as a
+        parameter; the tick gets those of the step before.
     random_by : "coordinate" or "block"
         What has a random number of its own.
     linear : bool, optional
         That twice the gradients make twice the steps, as in GD: such a method may let a block underflow to zero, where
         others are stopped (status underflow). By default it is found out by trying.
     """
-    if function is None:
-        return lambda given: rule_of(given, name, label, scope, tick, random_by, linear)
-    return rule_of(function, name, label, scope, tick, random_by, linear)
+    if isinstance(function, str):
+        raise InputTypeError(f"@rule({checks.shown(function)}) must name what is declared: write @rule(state=…)")
+
+    def made(given: Callable[..., Any]) -> type[Own]:
+        return rule_of(given, state, name, label, scope, tick, clock, random_by, linear)
+
+    return made if function is None else made(function)
 
 
 def rule_of(
     function: Any,
+    state: str | Sequence[str],
     name: str | None,
     label: str | None,
     scope: str,
     tick: Callable[..., Any] | None,
+    clock: str | Sequence[str],
     random_by: str,
     linear: bool | None,
 ) -> type[Own]:
@@ -127,19 +150,22 @@ def rule_of(
     word = (name or source.function.__name__).lower().replace("_", "-")
     if word in OPTIMIZERS and not OPTIMIZERS[word].own:
         raise source.error(source.tree, f"there is an optimizer {word} already: give the rule another name")
-    clock = () if tick is None else _clock(tick)
-    settings = _settings(source, function)
-    for key, value in ({} if tick is None else _settings(rules.source(tick), tick)).items():
-        if settings.setdefault(key, value) != value:
-            raise source.error(
-                source.tree, f"{key} has one default here, {settings[key]}, and another in tick, {value}"
-            )
     if not isinstance(label, str | None):
         raise InputTypeError(f"label must be text, got {checks.shown(label)}")
-    parameters = [parameter.name for parameter in rules.parameters(function)]
-    given = {*GIVEN, *clock, *settings, *(("step",) if scope != "coordinate" else ())}
-    state = tuple(parameter for parameter in parameters if parameter not in given)
-    _check(source, parameters, state, settings, scope)
+    declared = {"state": _declared(source, "state", state), "clock": _declared(source, "clock", clock)}
+    settings = _settings(source, declared)
+    if tick is not None:
+        for key, value in _tick_settings(rules.source(tick), declared).items():
+            if settings.setdefault(key, value) != value:
+                raise source.error(
+                    source.tree, f"{key} has one default here, {settings[key]}, and another in tick, {value}"
+                )
+    elif declared["clock"]:
+        raise source.error(source.tree, "clock requires tick, the function that returns its values")
+    _check(source, declared, settings, scope)
+    for key in declared["clock"]:
+        if not any(key in _parameters_of(rules.source(one)) for one in (function, tick)):
+            raise source.error(source.tree, f"{key} is declared in clock, and neither the rule nor its tick uses it")
     kind = make_dataclass(
         source.function.__name__,
         [(key, type(value), field(default=value)) for key, value in settings.items()],
@@ -150,11 +176,11 @@ def rule_of(
             "__module__": source.function.__module__,
             "name": word,
             "label": label or source.function.__name__.replace("_", " "),
-            "linear": _grows(source, state, scope) if linear is None else checks.flag("linear", linear),
+            "linear": _grows(source, declared["state"], scope) if linear is None else checks.flag("linear", linear),
             "rule": staticmethod(source.function),
-            "state": state,
+            "state": declared["state"],
             "tick": None if tick is None else staticmethod(tick),
-            "clock": clock,
+            "clock": declared["clock"],
             "scope": scope,
             "draws": random_by,
         },
@@ -165,6 +191,7 @@ def rule_of(
 
 def load(path: str) -> list[str]:
     """Run a file of rules; the names of the optimizers that it registered."""
+    _files.check_file("rules", path, at_most=rules.MOST_BYTES)  # resolving a symlink loop would raise
     before, modules = dict(OPTIMIZERS), set(sys.modules)
     folder = Path(path).resolve().parent  # a file of rules may import its neighbours
     sys.path.insert(0, str(folder))
@@ -181,40 +208,112 @@ def load(path: str) -> list[str]:
     return found
 
 
-def _settings(source: Source, function: Any) -> dict[str, float | bool]:
+def _declared(source: Source, what: str, given: object) -> tuple[str, ...]:
+    """The names that a declaration of state or clock lists."""
+    example = f'{what}="m v"' if what == "state" else f'{what}="weight unbias"'
+    names = given.replace(",", " ").split() if isinstance(given, str) else given
+    listed = tuple(names) if isinstance(names, list | tuple) else (given,)  # a set has no order
+    for name in listed:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise source.error(source.tree, f"{what} must list names, as in {example}, got {checks.shown(name)}")
+        if name in GIVEN or name in ("step", "lr"):
+            raise source.error(source.tree, f"{name} has a meaning of its own and cannot be {what}: rename it")
+        if listed.count(name) > 1:
+            raise source.error(source.tree, f"{what} lists {name} twice")
+    return listed
+
+
+def _parameters_of(source: Source) -> list[str]:
+    return [parameter.name for parameter in rules.parameters(source.function)]
+
+
+def _at(source: Source, name: str) -> ast.AST:
+    """The parameter of this name, whose line an error shows."""
+    return next((node for node in ast.walk(source.tree) if isinstance(node, ast.arg) and node.arg == name), source.tree)
+
+
+def _settings(source: Source, declared: dict[str, tuple[str, ...]]) -> dict[str, float | bool]:
     """The parameters with a default."""
     found: dict[str, float | bool] = {}
-    for parameter in rules.parameters(function):
-        value = parameter.default
-        if parameter.name in (*GIVEN, "step") and value is not parameter.empty:
-            raise source.error(source.tree, f"{parameter.name} is given to the rule and cannot have a default")
-        if parameter.name == "lr" and value is parameter.empty:
-            raise source.error(source.tree, "lr must have a default: lr=0.01")
+    for parameter in rules.parameters(source.function):
+        name, value = parameter.name, parameter.default
+        if name == "lr" and value is parameter.empty:
+            raise source.error(_at(source, name), "lr must have a default: lr=0.01")
         if value is parameter.empty:
             continue
-        if not isinstance(value, bool) or parameter.name == "lr":
+        if name in GIVEN or name == "step":
+            raise source.error(_at(source, name), f"{name} is given to the rule and cannot have a default")
+        for what, names in declared.items():
+            if name in names:
+                raise source.error(
+                    _at(source, name), f"{name} is declared as {what}, which starts at 0, and cannot have a default"
+                )
+        if not isinstance(value, bool) or name == "lr":
             try:
-                value = checks.real(parameter.name, value, above=0 if parameter.name == "lr" else None)
+                value = checks.real(name, value, above=0 if name == "lr" else None)
             except checks.InputError as error:
-                raise source.error(source.tree, f"the setting {error}") from None
-        found[parameter.name] = value
+                raise source.error(_at(source, name), f"the setting {error}") from None
+        found[name] = value
     return found
 
 
-def _clock(tick: Any) -> tuple[str, ...]:
-    """The values that the tick keeps: its parameters without a default."""
-    source = rules.source(tick)
-    names = tuple(p.name for p in rules.parameters(tick) if p.default is p.empty and p.name != "t")
-    for name in names:
-        if name in (*GIVEN, "step"):
-            raise source.error(source.tree, f"{source.function.__name__} is called once a step and cannot have {name}")
-    if not names:
-        raise source.error(source.tree, "a tick must have a parameter for each value that it returns: def tick(weight)")
-    for node, count in rules.returned(tick):
-        if count != len(names):
-            told = f"{source.function.__name__} returns {count} value{'s' * (count != 1)}, and has {len(names)} to keep"
-            raise source.error(node, told)
-    return names
+def _tick_settings(source: Source, declared: dict[str, tuple[str, ...]]) -> dict[str, float | bool]:
+    """The settings of a tick, if its parameters and what it returns fit the clock."""
+    settings, clock, word = _settings(source, declared), declared["clock"], source.function.__name__
+    free = [name for name in _parameters_of(source) if name not in settings and name != "t"]
+    for name in free:
+        if name in GIVEN or name == "step" or name in declared["state"]:
+            raise source.error(_at(source, name), f"{word} is called once a step for all, and cannot have {name}")
+    if not clock:
+        example = " ".join(free) or "weight"
+        raise source.error(source.tree, f'the values that a tick returns must be declared: @rule(clock="{example}")')
+    if undeclared := [name for name in free if name not in clock]:
+        raise _undeclared(source, undeclared, {"t": GIVEN["t"]}, settings, "clock", clock)
+    for node, count in rules.returned(source.function):
+        if count != len(clock):
+            message = f"{word} returns {count} value{'s' * (count != 1)}, and clock declares {len(clock)}"
+            raise source.error(node, f"{message}: {' '.join(clock)}")
+    if rules.may_end(source.tree.body):
+        raise source.error(source.tree, f"{word} may return nothing: return the values of the clock")
+    return settings
+
+
+def _undeclared(
+    source: Source,
+    names: list[str],
+    given: dict[str, tuple[str, ...]],
+    settings: Iterable[str],
+    what: str,
+    declared: tuple[str, ...],
+) -> RuleError:
+    """The error for parameters that are neither given, settings nor declared."""
+    near = _near(names[0], given, (*settings, *declared))
+    hint = f" (did you mean {near}?)" if near else ""
+    listed = " ".join((*declared, *names))
+    return source.error(
+        _at(source, names[0]),
+        f"undeclared {_short(', '.join(names))}{hint}: given are {', '.join(given)}; a setting needs a default; "
+        f'{what} is declared by @rule({what}="{_short(listed)}")',
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else text[:29] + "…"
+
+
+def _near(name: str, given: dict[str, tuple[str, ...]], others: Iterable[str]) -> str | None:
+    """What was probably meant: a word for something given, or a name that is spelt much the same."""
+    lower = name.lower()
+    if lower in given:
+        return lower
+    long = [word for word in (*given, *others) if len(word) > 1]  # a single letter resembles too much
+    for word in difflib.get_close_matches(name, long, n=1, cutoff=0.7):
+        return word
+    for word, meanings in given.items():
+        alike = (meaning.startswith(lower) or difflib.get_close_matches(lower, [meaning]) for meaning in meanings)
+        if len(lower) > 1 and any(alike):
+            return word
+    return None
 
 
 def _grows(source: Source, state: tuple[str, ...], scope: str) -> bool:
@@ -244,26 +343,44 @@ def _grows(source: Source, state: tuple[str, ...], scope: str) -> bool:
         return False
 
 
-def _check(source: Source, parameters: list[str], state: tuple[str, ...], settings: dict[str, Any], scope: str) -> None:
+def _check(source: Source, declared: dict[str, tuple[str, ...]], settings: dict[str, Any], scope: str) -> None:
     """Raise at the rule's line unless its parameters and what it returns fit."""
-    example = "def mine(g, m, lr=0.01)" if scope == "coordinate" else "def mine(step, g, m, lr=0.01)"
+    by_coordinate, state, clock = scope == "coordinate", declared["state"], declared["clock"]
+    parameters = _parameters_of(source)
+    example = "def mine(g, lr=0.01)" if by_coordinate else "def mine(step, g, lr=0.01)"
     if "g" not in parameters:
         raise source.error(source.tree, f"a rule must have the parameter g, the gradient: write for example {example}")
-    for name in (*state, *settings):
-        if name != "lr" and (hasattr(Own, name) or (name in settings and name in COLUMNS)):
-            raise source.error(source.tree, f"{name} means something else to every optimizer: call it otherwise")
+    for name in (*state, *clock, *settings):
+        if name != "lr" and (name in _attributes() or (name in settings and name in COLUMNS)):
+            raise source.error(_at(source, name), f"{name} is reserved: rename this parameter")
+    for name in state:
+        if name in clock:
+            raise source.error(_at(source, name), f"{name} is declared as state and as clock: rename one of them")
+    if by_coordinate and "step" in parameters:
+        raise source.error(_at(source, "step"), 'step is given to rules with scope="block" or "all" only')
+    given = {**GIVEN, **({} if by_coordinate else {"step": ()}), **dict.fromkeys(clock, ())}
+    if undeclared := [name for name in parameters if name not in (*given, *settings, *state)]:
+        raise _undeclared(source, undeclared, given, settings, "state", state)
+    for name in state:
+        if name not in parameters:
+            raise source.error(source.tree, f"{name} is declared as state, and is not a parameter of the rule")
     if "lr" not in settings:
         raise source.error(source.tree, f"a rule must have a learning rate: write for example {example}")
-    if (scope != "coordinate") and "step" not in parameters:
+    if not by_coordinate and "step" not in parameters:
         raise source.error(source.tree, f"a rule for a whole {scope} must have the parameter step: {example}")
-    wanted = 1 + len(state) if scope == "coordinate" else 0
+    wanted = 1 + len(state) if by_coordinate else 0
     for node, count in rules.returned(source.function):
         if count != wanted:
             raise diagnosis.wrong_count(source, node, count, wanted)
-    if scope == "coordinate" and rules.may_end(source.tree.body):
+    if by_coordinate and rules.may_end(source.tree.body):
         raise source.error(source.tree, "the rule may return nothing: return the step, then the new state")
-    if scope != "coordinate":
+    if not by_coordinate:
         _check_arrays(source, ("step", "g", "w", "random", *state))
+
+
+def _attributes() -> set[str]:
+    """What every optimizer's class has, or says that its subclasses have."""
+    return set(dir(Own)).union(*(getattr(kind, "__annotations__", ()) for kind in Own.__mro__))
 
 
 def _check_arrays(source: Source, arrays: tuple[str, ...]) -> None:

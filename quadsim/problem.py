@@ -6,21 +6,23 @@ A problem carries its answer: its minimizer, its eigenvalues, its condition numb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from quadsim import checks, spectra
+from quadsim import blas, checks, spectra
 from quadsim.checks import InputError, InputTypeError
 from quadsim.streams import checked_seed, stream
 
 BASES = ("blocks", "whole")
 STARTS = ("gaussian", "ones")
+MINIMIZERS = ("zero", "gaussian")
 LARGEST_BLOCK = 2048  # a dense basis of more would take minutes to draw
 SMALL = 32  # blocks up to this size: once drawn, their bases are kept, and LAPACK takes all of one size in one call
-KEPT = 4096  # bases, and starts of SMALL² coordinates, that are kept: 32 MB of each
+KEPT = 4096  # bases, starts and minimizers of SMALL² coordinates that are kept: 32 MB of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +38,15 @@ class BlockQuadratic:
     minimizer : (dim,) array
     name : str
         What tables and figures call it.
+    minimizer_kind : str
+        Where the minimizer comes from: "zero", "gaussian" (drawn), or "given".
     """
 
     blocks: tuple[np.ndarray, ...]
     eigenvalues: tuple[np.ndarray, ...]
     minimizer: np.ndarray
     name: str = field(default="own")
+    minimizer_kind: str = "given"
 
     @classmethod
     def from_spectra(
@@ -67,9 +72,13 @@ class BlockQuadratic:
             0: diagonal blocks; 1: Haar-distributed bases; in between, along the geodesic from one to the other.
         basis : "blocks" or "whole"
             "whole" draws one basis across the whole space: what was block-diagonal becomes one dense block.
-        minimizer, h : (dim,) array, optional
-            The minimizer w*, or the linear term h of ½wᵀHw − hᵀw, of which w* = H⁻¹h. Zero by default.
+        minimizer : (dim,) array, "zero" or "gaussian"
+            The minimizer w*; "gaussian" draws it from the standard normal distribution, by a stream of its own.
+            Zero by default.
+        h : (dim,) array, optional
+            In place of the minimizer: the linear term of ½wᵀHw − hᵀw, so that w* = H⁻¹h.
         """
+        checked_seed(seed)
         parts = spectra.by_block(eigenvalues)
         rotation = checks.real("rotation", rotation, at_least=0, at_most=1)
         if checks.choice("basis", basis, BASES) == "whole":
@@ -86,15 +95,16 @@ class BlockQuadratic:
                 blocks.append(np.diag(part))
                 continue
             draw = _kept_basis if part.size <= SMALL else _basis
-            q = draw(part.size, checked_seed(seed), number, rotation)  # (n, n)
-            blocks.append((q * part) @ q.T)
-        return cls._assembled(blocks, parts, minimizer, h, name)
+            with _linear_algebra(part.size):
+                q = draw(part.size, checked_seed(seed), number, rotation)  # (n, n)
+                blocks.append((q * part) @ q.T)
+        return cls._assembled(blocks, parts, minimizer, h, name, seed)
 
     @classmethod
     def from_blocks(
         cls, blocks: Sequence[Any], *, minimizer: Any = None, h: Any = None, name: str = "own"
     ) -> BlockQuadratic:
-        """Dense symmetric positive definite blocks, given entry by entry."""
+        """Dense symmetric positive definite blocks, given entry by entry; the minimizer is zero unless given."""
         if isinstance(blocks, str) or not isinstance(blocks, Sequence | np.ndarray) or len(blocks) == 0:
             raise InputTypeError(f"blocks must be a list of square matrices, got {checks.shown(blocks)}")
         checked = [_checked_block(block, number) for number, block in enumerate(blocks)]
@@ -102,23 +112,36 @@ class BlockQuadratic:
 
     @classmethod
     def _assembled(
-        cls, blocks: list[np.ndarray], eigenvalues: tuple[np.ndarray, ...], minimizer: Any, h: Any, name: str
+        cls,
+        blocks: list[np.ndarray],
+        eigenvalues: tuple[np.ndarray, ...],
+        minimizer: Any,
+        h: Any,
+        name: str,
+        seed: int | None = None,
     ) -> BlockQuadratic:
-        """The frozen problem: blocks symmetrised, every array read-only."""
+        """The frozen problem: blocks symmetrised, every array read-only. Without a seed no minimizer can be drawn."""
         symmetric = tuple(np.ascontiguousarray((block + block.T) / 2) for block in blocks)
         dim = sum(block.shape[0] for block in symmetric)
         if minimizer is not None and h is not None:
             raise InputError("give minimizer or h, not both: h means minimizer = H^-1 h")
+        kind = "given"
         if h is not None:
             parts = np.split(checks.vector("h", h, dim), np.cumsum([b.shape[0] for b in symmetric])[:-1])
-            answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
+            with _linear_algebra(dim):
+                answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
+        elif minimizer is None or isinstance(minimizer, str):
+            allowed = MINIMIZERS if seed is not None else MINIMIZERS[:1]
+            kind = checks.choice("minimizer", "zero" if minimizer is None else minimizer, allowed)
+            answer = np.zeros(dim) if kind == "zero" else _gaussian_point(dim, seed, "minimizer")
         else:
-            answer = np.zeros(dim) if minimizer is None else checks.vector("minimizer", minimizer, dim)
+            answer = checks.vector("minimizer", minimizer, dim)
+            kind = "given" if answer.any() else "zero"
         if not np.isfinite(answer).all():
             raise InputError(f"h is too large: the minimizer H^-1 h would hold {answer[~np.isfinite(answer)][0]}")
         for array in (*symmetric, *eigenvalues, answer):
             array.flags.writeable = False
-        return cls(symmetric, eigenvalues, answer, name)
+        return cls(symmetric, eigenvalues, answer, name, kind)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -163,7 +186,8 @@ class BlockQuadratic:
 
     def curvature(self, error: np.ndarray) -> np.ndarray:
         """He, block by block."""
-        return np.concatenate([b @ part for b, part in zip(self.blocks, self.split(error), strict=True)])
+        with _linear_algebra(self.dim):
+            return np.concatenate([b @ part for b, part in zip(self.blocks, self.split(error), strict=True)])
 
     def split(self, vector: np.ndarray) -> list[np.ndarray]:
         """A vector's (or a matrix's rows') part in each block."""
@@ -225,7 +249,8 @@ class BlockQuadratic:
         for vectors, values in zip(self.eigenvectors, self.eigenvalues, strict=True):
             basis = np.eye(values.size) if vectors is None else vectors
             rows = np.sqrt(values)[:, None] * basis.T
-            root = basis @ rows
+            with _linear_algebra(values.size):
+                root = basis @ rows
             found.append((root + root.T) / 2 if symmetric else rows)
         return found
 
@@ -235,17 +260,34 @@ class BlockQuadratic:
         return _of_some(self.blocks, lambda block: not _is_sorted(block), lambda b: np.linalg.eigh(b)[1])
 
     def start(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
-        """The starting point of `seed`: "gaussian", "ones", or a number: the Gaussian one scaled to this norm."""
+        """The starting point of `seed`, w₀ = w* + e₀ with e₀ = `initial_error(seed, kind)`."""
+        return self.minimizer + self.initial_error(seed, kind)
+
+    def initial_error(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
+        """The initial error e₀ = w₀ − w* of `seed`, which does not depend on the minimizer.
+
+        "gaussian" is standard normal, "ones" is 1 in every coordinate, and a number is the Gaussian one scaled to this
+        norm. Runs start from e₀ itself: (w* + e₀) − w* would round it.
+        """
         if isinstance(kind, str):
             if checks.choice("start", kind, STARTS) == "ones":
                 return np.ones(self.dim)
-            return self._gaussian(seed)
-        point = self._gaussian(seed)
+            return _gaussian_point(self.dim, seed, "start")
+        point = _gaussian_point(self.dim, seed, "start")
         return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
 
-    def _gaussian(self, seed: int) -> np.ndarray:
-        draw = _kept_start if self.dim <= SMALL**2 else _start
-        return draw(self.dim, checked_seed(seed)).copy()
+    def error_of(self, w0: Any = None, e0: Any = None) -> np.ndarray:
+        """The initial error of a start given as a point w0, or as the error e0 itself."""
+        if (w0 is None) == (e0 is None):
+            raise InputError("give one of w0 and e0: e0 means w0 = minimizer + e0")
+        if e0 is not None:
+            return checks.vector("e0", e0, self.dim)
+        return checks.vector("w0", w0, self.dim) - self.minimizer
+
+
+def _linear_algebra(size: int) -> AbstractContextManager[None]:
+    """One BLAS thread for blocks of this size; OpenBLAS runs small ones on one thread by itself."""
+    return blas.one_thread() if size > SMALL else nullcontext()
 
 
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -262,7 +304,8 @@ def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"block {number} must have entries of at most {spectra.LARGEST:g}, got {np.abs(array).max():g}"
         )
-    eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
+    with _linear_algebra(len(array)):
+        eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
     if eigenvalues[0] <= 0:
         raise InputError(f"block {number} must be positive definite, got the eigenvalue {eigenvalues[0]:.6g}")
     eigenvalues = spectra.by_block([eigenvalues])[0]  # within the range that spectra may have
@@ -306,7 +349,8 @@ def _of_some(
             return tuple(_read_only(function(np.stack(blocks))))
         except np.linalg.LinAlgError:  # of one of them: which one, is found below
             pass
-    return tuple(_read_only(function(block)) if here else None for block, here in zip(blocks, asked, strict=True))
+    with _linear_algebra(max(map(len, blocks))):
+        return tuple(_read_only(function(block)) if here else None for block, here in zip(blocks, asked, strict=True))
 
 
 LARGEST_JACOBI = 512  # beyond, Jacobi's method takes seconds
@@ -326,13 +370,15 @@ def scaled_eigen(
         from scipy.linalg import lapack
 
         # joba 0: columns of any scale; jobu 3: no left vectors; jobv 0: right ones, 3: none
-        values, _, right, factors, _, info = lapack.dgejsv(factor / root, joba=0, jobu=3, jobv=0 if vectors else 3)
+        with _linear_algebra(scale.size):
+            values, _, right, factors, _, info = lapack.dgejsv(factor / root, joba=0, jobu=3, jobv=0 if vectors else 3)
         if info == 0:
             return (values * (factors[0] / factors[1])) ** 2, right
     diagonal = diagonal_of(block)
     if diagonal is not None:
         return diagonal / scale, np.eye(scale.size)
-    return np.linalg.eigh(block / np.outer(root, root))
+    with _linear_algebra(scale.size):
+        return np.linalg.eigh(block / np.outer(root, root))
 
 
 def _upper_factor(block: np.ndarray) -> np.ndarray | None:
@@ -345,8 +391,14 @@ def _upper_factor(block: np.ndarray) -> np.ndarray | None:
         return None
 
 
-def _start(dim: int, seed: int) -> np.ndarray:
-    return stream(seed, "start").standard_normal(dim)
+def _gaussian_point(dim: int, seed: Any, name: str) -> np.ndarray:
+    """The standard normal point of the stream `name`."""
+    draw = _kept_point if dim <= SMALL**2 else _point
+    return draw(dim, checked_seed(seed), name).copy()
+
+
+def _point(dim: int, seed: int, name: str) -> np.ndarray:
+    return stream(seed, name).standard_normal(dim)
 
 
 def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
@@ -354,9 +406,9 @@ def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
     return partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation)
 
 
-@lru_cache(maxsize=KEPT)
-def _kept_start(dim: int, seed: int) -> np.ndarray:
-    return _read_only(_start(dim, seed))
+@lru_cache(maxsize=2 * KEPT)
+def _kept_point(dim: int, seed: int, name: str) -> np.ndarray:
+    return _read_only(_point(dim, seed, name))
 
 
 @lru_cache(maxsize=KEPT)
@@ -376,10 +428,11 @@ def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:
     QR with the signs of R's diagonal moved into Q is Haar on all orthogonal matrices. The last column's sign
     is then chosen for determinant +1, so that a geodesic leads there from the identity; Q diag(λ) Qᵀ does not see it.
     """
-    q, r = np.linalg.qr(rng.standard_normal((n, n)))
-    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
-    if np.linalg.det(q) < 0:
-        q[:, -1] *= -1
+    with _linear_algebra(n):
+        q, r = np.linalg.qr(rng.standard_normal((n, n)))
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+        if np.linalg.det(q) < 0:
+            q[:, -1] *= -1
     return q
 
 
@@ -395,7 +448,8 @@ def partial_rotation(q: np.ndarray, fraction: float) -> np.ndarray:
         return q
     from scipy.linalg import schur
 
-    turned, z = schur(q, output="real")  # q = z turned zᵀ, turned block-diagonal: 2 x 2 turns, and ±1
+    with _linear_algebra(n):
+        turned, z = schur(q, output="real")  # q = z turned zᵀ, turned block-diagonal: 2 x 2 turns, and ±1
     part = np.eye(n)
     half_turns = []  # where turned is -1: these come in pairs, and a pair is a turn by pi
     i = 0
@@ -410,7 +464,8 @@ def partial_rotation(q: np.ndarray, fraction: float) -> np.ndarray:
             i += 1
     for a, b in zip(half_turns[::2], half_turns[1::2], strict=True):
         _turn(part, a, b, fraction * np.pi)
-    return z @ part @ z.T
+    with _linear_algebra(n):
+        return z @ part @ z.T
 
 
 def _turn(matrix: np.ndarray, a: int, b: int, angle: float) -> None:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quadsim import checks, results
+from quadsim import _files, checks, results
 from quadsim.checks import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ ORDER = (  # the scripts, as they are shown
     "zoo_kappa",
 )
 LONG = ("zoo_kappa", "skip_update", "orvieto_gower_eps", "massive_lion", "orvieto_gower", "batch_crossover")
+MOST_BYTES = 2**20  # of a script
 VERDICTS = {True: "reproduced", False: "differs", None: "cannot be checked"}
 Tables = dict[str, "pd.DataFrame"]  # by the suffix of the file: "" and, say, "-draws"
 
@@ -142,14 +143,14 @@ class Reproduction:
 
     def read(self, folder: Path) -> tuple[Tables, dict[str, Any]]:
         """The tables that lie in a folder, and what is known of them."""
-        import pandas as pd
+        from quadsim.table import read_csv
 
         said = record(folder / f"{self.name}.json")
         tables = {}
         for suffix in said["tables"]:
             path = folder / f"{self.name}{suffix}.csv"
             try:
-                tables[suffix] = pd.read_csv(path)
+                tables[suffix] = read_csv(path)
             except (OSError, ValueError) as error:  # ValueError: what pandas says of a file that is no table
                 reason = getattr(error, "strerror", None) or " ".join(str(error).split())
                 raise InputError(f"{path} cannot be read ({reason}): make it anew, without redraw=true") from None
@@ -189,20 +190,25 @@ def load(path: Path) -> Reproduction:
 
 
 def scripts(names: Iterable[str] = ()) -> list[Path]:
-    """The scripts of these names, or paths; all of them if none is named."""
-    folder = next((at for at in (Path("experiments"), Path(__file__).parents[1] / "experiments") if at.is_dir()), None)
+    """The scripts of these names, or paths; all of them if none is named.
+
+    They are looked up in experiments/ of the working folder, then of the clone that this package is imported from. An
+    installed package has none.
+    """
+    folders = [at for at in (Path("experiments"), Path(__file__).parents[1] / "experiments") if at.is_dir()]
+    folders = [at for at in folders if any((at / f"{name}.py").is_file() for name in ORDER)]
     chosen = []
     for name in names or ORDER:
         if name.endswith(".py"):
-            chosen.append(Path(name))
+            chosen.append(_files.check_file("", name, at_most=MOST_BYTES))
             continue
         checks.choice("figure", name.replace("-", "_"), ORDER)
-        if folder is None:
-            raise InputError("experiments/ is not here: reproduce is for a clone of quadsim, or give a script's path")
-        chosen.append(folder / f"{name.replace('-', '_')}.py")
-    missing = [path for path in chosen if not path.is_file()]
-    if missing:
-        raise InputError(f"{missing[0]} is not there: give a script such as experiments/zhang_four_cases.py")
+        if not folders:
+            raise InputError(
+                "the scripts (experiments/) are not installed with the package: work in a clone of quadsim, or give a "
+                "script's path"
+            )
+        chosen.append(_files.check_file("", folders[0] / f"{name.replace('-', '_')}.py", at_most=MOST_BYTES))
     return list({path.resolve(): path for path in chosen}.values())
 
 

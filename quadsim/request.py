@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RUN_KEYS = (
     "case", "spectrum", "network", "blocks", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map",
-    "heterogeneity", "rotation", "basis", "seed", "optimizers", "rules", "steps", "tol", "engine",
+    "heterogeneity", "rotation", "basis", "minimizer", "seed", "optimizers", "rules", "steps", "tol", "engine",
     "out",
 )  # fmt: skip
 CONDITION_KEYS = ("start", "batch", "factor", "noise", "label_noise", "schedule", "warmup", "every", "drop")
@@ -29,11 +29,12 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
     if ("case" in keys) == ("spectrum" in keys):
         raise InputError("give one of case= and spectrum=: for example case=3, or spectrum=1,2,3/99,100,101")
     from quadsim import cases, spectra
-    from quadsim.problem import BlockQuadratic
+    from quadsim.problem import MINIMIZERS, BlockQuadratic
 
     kappa = grammar.real("kappa", keys["kappa"]) if "kappa" in keys else None
     rotation = grammar.real("rotation", keys.get("rotation", "1"))
     basis = keys.get("basis", "blocks")
+    minimizer = checks.choice("minimizer", keys.get("minimizer", "gaussian"), MINIMIZERS)
     heterogeneity = grammar.real("heterogeneity", keys["heterogeneity"]) if "heterogeneity" in keys else None
     size = grammar.whole("block_size", keys["block_size"]) if "block_size" in keys else None
     if "case" in keys:
@@ -55,6 +56,7 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
             heterogeneity=heterogeneity,
             rotation=rotation,
             basis=basis,
+            minimizer=minimizer,
             **read_sampling(keys),
         )
     for key in ("network", "rule", "sign", "pool", "threshold"):
@@ -84,7 +86,12 @@ def read_problem(keys: dict[str, str], seed: int) -> BlockQuadratic:
             parts = spectra.deal(pack, sizes, heterogeneity)
         if kappa is not None:
             parts = spectra.rescale(parts, kappa, map)
-    return BlockQuadratic.from_spectra(parts, seed=seed, rotation=rotation, basis=basis, name="own spectrum")
+    name = "own spectrum"
+    if heterogeneity is not None and basis != "whole":
+        name += ", heterogeneity {:g} (arrangement {} of {})".format(
+            heterogeneity, *spectra.arrangement(parts, heterogeneity)
+        )
+    return BlockQuadratic.from_spectra(parts, seed=seed, rotation=rotation, basis=basis, minimizer=minimizer, name=name)
 
 
 def read_sampling(keys: dict[str, str]) -> dict[str, Any]:

@@ -21,17 +21,21 @@ import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from quadsim import checks
+from quadsim import _files, checks
 from quadsim.checks import InputError
 
 MODULES = {"numpy": "quadsim_numpy", "math": "quadsim_math"}  # under names that nobody gives to something else
+MOST_BYTES = 2**20  # of a file of rules
 HEADER = "".join(f"import {module} as {name}\n" for module, name in MODULES.items())
+
+
+MAX_MESSAGE = 190  # characters of a message, so that a line with the program's name stays below 200
+MIN_QUOTE = 20  # of the line that is wrong; less would not help
 
 
 class RuleError(InputError):
@@ -40,9 +44,12 @@ class RuleError(InputError):
 
 def complaint(path: str, line: int, sentence: str, text: str | None = None) -> RuleError:
     """The error for a line of a file."""
-    text = linecache.getline(path, line) if text is None else text
-    quoted = f": {' '.join(text.split())}" if text.strip() else ""
-    return RuleError(f"{shown_path(path)}:{line}: {sentence}{quoted}")
+    text = " ".join((linecache.getline(path, line) if text is None else text).split())
+    message = f"{shown_path(path)}:{line}: {sentence}"
+    room = MAX_MESSAGE - len(message) - len(": ")
+    if len(text) > room:
+        text = f"{text[: room - 1]}…" if room > MIN_QUOTE else ""
+    return RuleError(f"{message}: {text}" if text else message)
 
 
 def shown_path(path: str) -> str:
@@ -370,11 +377,7 @@ def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
 
 def load(path: str, name: str) -> ModuleType:
     """Run a file of rules as a module of its own; what is wrong with it is told with its line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"rules={path} cannot be read ({reason})") from None
+    text = _files.read_text("rules", path, at_most=MOST_BYTES)
     linecache.cache[path] = (len(text), None, io.StringIO(text).readlines(), path)  # the text that was run
     module = ModuleType(name)
     module.__file__ = path

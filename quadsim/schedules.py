@@ -14,16 +14,20 @@ KINDS = ("constant", "cosine", "linear", "sqrt", "step")
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate's factor at step t of T, after a linear warm-up over the first W steps, t/W.
+    """The learning rate's factor at step t of T: a linear warm-up t/W over the first W steps, then a decay.
+
+    Every decay starts from factor 1 in step W + 1, as in torch's SequentialLR and optax's join_schedules with the
+    boundary W ("sqrt": from factor 1 in step W).
 
     kind : str
-        With s = (t − 1 − W)/(T − W) from 0 on: "constant" 1; "cosine" (1 + cos πs)/2; "linear" 1 − s; "sqrt"
-        √(max(W, 1)/t), the 1/√t law; "step" ``drop`` to the number of ``every`` that have passed.
+        With k = t − 1 − W, the number of steps since the warm-up, and s = k/(T − W): "constant" 1; "cosine"
+        (1 + cos πs)/2; "linear" 1 − s; "sqrt" √(max(W, 1)/t), the 1/√t law; "step" drop^⌊k/every⌋.
     warmup : float
         W: a share of T below 1, or a number of steps. By default a tenth of T for "cosine", as Orvieto & Gower's text
         says (their code has a twentieth), and none otherwise.
     every, drop : float
-        For "step": after how many steps (below 1: after what share of T) the rate is multiplied by ``drop``.
+        For "step": after every so many steps (below 1: share of T), counted from the end of the warm-up, the rate is
+        multiplied by ``drop``.
     """
 
     kind: str = "constant"
@@ -57,7 +61,8 @@ class Schedule:
         t = np.arange(first, last + 1, dtype=np.float64)
         assert self.warmup is not None
         warm = self._steps(self.warmup, max_steps)
-        rest = np.clip((t - 1 - warm) / max(max_steps - warm, 1), 0, 1)
+        since = np.maximum(t - 1 - warm, 0)
+        rest = np.minimum(since / max(max_steps - warm, 1), 1)
         if self.kind == "cosine":
             factor = (1 + np.cos(np.pi * rest)) / 2
         elif self.kind == "linear":
@@ -65,7 +70,7 @@ class Schedule:
         elif self.kind == "sqrt":
             factor = np.sqrt(max(warm, 1) / t)
         elif self.kind == "step":
-            factor = self.drop ** np.floor((t - 1) / max(self._steps(self.every, max_steps), 1))
+            factor = self.drop ** np.floor(since / max(self._steps(self.every, max_steps), 1))
         else:
             factor = np.ones_like(t)
         return np.where(t <= warm, t / max(warm, 1), factor)

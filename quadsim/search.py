@@ -88,10 +88,13 @@ class Search:
         between = [lrs[k] ** 0.5 * lrs[k + 1] ** 0.5 for k in (at - 1, at) if 0 <= k < len(lrs) - 1]
         return [{**self._other(best), "lr": lr, "level": "refined"} for lr in between]
 
-    def hears(self, trial: dict[str, Any], scores: np.ndarray, losses: np.ndarray, gone: np.ndarray) -> None:
-        """What came of a trial, seed by seed."""
-        told = {name: float(value) for name, value in quartiles(scores).items()} | {"diverged": float(gone.mean())}
-        self.rows.append({**trial, **told, "log_loss": float(quantile(losses, 0.5)), "scores": scores})
+    def hears(
+        self, trial: dict[str, Any], scores: np.ndarray, losses: np.ndarray, diverged: np.ndarray, underflow: np.ndarray
+    ) -> None:
+        """Record the results of a trial, seed by seed."""
+        found = {name: float(value) for name, value in quartiles(scores).items()}
+        shares = {"diverged": float(diverged.mean()), "underflow": float(underflow.mean())}
+        self.rows.append({**trial, **found, **shares, "log_loss": float(quantile(losses, 0.5)), "scores": scores})
 
     def ranked(self) -> list[dict[str, Any]]:
         """All trials, the best first: by their medians, then upper and lower quartiles, and so on."""
@@ -121,7 +124,7 @@ class Search:
 
 
 def _rank(row: dict[str, Any]) -> list[float]:
-    return [row[key] for key in ("median", "upper", "lower", "diverged", "log_loss", "lr")]
+    return [row[key] for key in ("median", "upper", "lower", "diverged", "underflow", "log_loss", "lr")]
 
 
 def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:
@@ -157,12 +160,12 @@ def _first_guess(optimizer: Optimizer, problem: BlockQuadratic, noise: Noise | N
     It is asked to take a few tiny steps from three errors, the last four times the first. Batches are kept, since they
     scale with the error and the search needs their kernel anyway; other noise does not scale, and is left out.
     """
-    error, lr = problem.start(0), 1e-6 / problem.lipschitz
-    starts = [problem.minimizer + scale * error for scale in (1.0, 2.0, 4.0)]
+    error, lr = problem.initial_error(0), 1e-6 / problem.lipschitz
+    errors = [scale * error for scale in (1.0, 2.0, 4.0)]
     batches = Noise() if noise is None else Noise(batch=noise.batch, factor=noise.factor)
     tiny = [replace(optimizer, lr=lr)]
-    lanes = solve_lanes(problem, tiny, w0=starts, seeds=[0] * 3, max_steps=8, tol=0, threads=1, noise=batches)
-    moved = [float(np.linalg.norm(run.w - start)) for run, start in zip(lanes, starts, strict=True)]
+    lanes = solve_lanes(problem, tiny, e0=errors, seeds=[0] * 3, max_steps=8, tol=0, threads=1, noise=batches)
+    moved = [float(np.linalg.norm(run.w - run.w0)) for run in lanes]
     return 1 / problem.lipschitz if moved[2] > 2 * moved[0] else 0.01
 
 
@@ -171,7 +174,7 @@ def _block_rates(optimizer: Optimizer, problem: BlockQuadratic) -> tuple[float, 
     lr = optimizer.lr
     if lr is None:
         try:
-            lr = optimizer.best_lr(problem, problem.start(0) - problem.minimizer)
+            lr = optimizer.best_lr(problem, problem.initial_error(0))
         except InputError:
             return None
     return lr if isinstance(lr, tuple) else None

@@ -39,6 +39,7 @@ def solve(
     optimizer: Optimizer,
     *,
     w0: Any = None,
+    e0: Any = None,
     seed: int = 0,
     max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
@@ -52,7 +53,9 @@ def solve(
     Parameters
     ----------
     w0 : (dim,) array, optional
-        The start; by default the standard Gaussian point of `seed`.
+        The start; by default w* + e₀ with the standard Gaussian e₀ of `seed`.
+    e0 : (dim,) array, optional
+        The start as its error e₀ = w₀ − w*, which is not rounded as w₀ is; in place of w0.
     seed : int
         Fixes the start, if it is not given, and everything that is random on the way.
     max_steps : int
@@ -72,6 +75,7 @@ def solve(
         problem,
         [optimizer],
         w0=None if w0 is None else [w0],
+        e0=None if e0 is None else [e0],
         seeds=[seed],
         max_steps=max_steps,
         tol=tol,
@@ -110,6 +114,7 @@ def solve_lanes(
     optimizers: Sequence[Optimizer],
     *,
     w0: Sequence[Any] | None = None,
+    e0: Sequence[Any] | None = None,
     seeds: Sequence[int] | None = None,
     max_steps: int = USUAL_STEPS,
     tol: float = 1e-6,
@@ -121,9 +126,9 @@ def solve_lanes(
 ) -> Lanes:
     """Run many optimizers, starts or both on one problem, side by side.
 
-    Lane k runs ``optimizers[k]`` from ``w0[k]`` (or from the Gaussian point of ``seeds[k]``, which also fixes what is
-    random on the way); a list of one serves all lanes. Optimizers of different kinds may be mixed. A lane's numbers
-    depend on its own definition alone.
+    Lane k runs ``optimizers[k]`` from ``w0[k]``, or from the error ``e0[k]``, or from the Gaussian start of
+    ``seeds[k]``, which also fixes what is random on the way; a list of one serves all lanes. Optimizers of different
+    kinds may be mixed. A lane's numbers depend on its own definition alone.
 
     >>> qs.solve_lanes(problem, [qs.Adam(lr=lr) for lr in rates], seeds=[0]).table()
     """
@@ -134,7 +139,7 @@ def solve_lanes(
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of the step reached, got {checks.shown(progress)}")
     noise, schedule = _conditions(problem, noise, schedule, max_steps)
-    lanes = _lanes(problem, optimizers, w0, seeds, noise)
+    lanes = _lanes(problem, optimizers, w0, e0, seeds, noise)
     cut, job = tiles.cut(lanes, threads), tiles.Job(problem, max_steps, tol, marks, noise, schedule, progress)
     if threads == 1 or len(cut) == 1:
         done = [tiles.run(job, tile) for tile in cut]
@@ -169,7 +174,7 @@ def solve_draws(
     """Every optimizer on every draw of a problem: ``draw(seed)`` is the problem; the seed draws start and noise too.
 
     Runs are in the order of the seeds, and of the optimizers within each; `progress` is told how many seeds are done.
-    ``start`` is that of `BlockQuadratic.start`.
+    ``start`` is the kind of initial error, as in `BlockQuadratic.initial_error`.
     ``engine`` is "iterate", "exact", or None for "exact" where there is a closed form. Without ``max_steps``, exact
     runs take as many steps as they need, and iterated ones 100,000 at most.
 
@@ -196,14 +201,14 @@ def solve_draws(
     def one(seed: int) -> list[Trajectory]:
         problem, known = draw(seed), []
         how: dict[str, Any] = {"tol": tol, "record": record}
-        w0 = None if start == "gaussian" else problem.start(seed, start)
+        e0 = None if start == "gaussian" else problem.initial_error(seed, start)
         for optimizer in by_closed_form:
             heard()
-            known.append(closed.exact(problem, optimizer, w0=w0, seed=seed, max_steps=max_steps, progress=heard, **how))
+            known.append(closed.exact(problem, optimizer, e0=e0, seed=seed, max_steps=max_steps, progress=heard, **how))
         steps = USUAL_STEPS if max_steps is None else max_steps
         looped: Any = []
         if by_loop:
-            how |= {"noise": noise, "schedule": schedule, "w0": None if w0 is None else [w0]}
+            how |= {"noise": noise, "schedule": schedule, "e0": None if e0 is None else [e0]}
             looped = solve_lanes(problem, by_loop, seeds=[seed], max_steps=steps, threads=1, progress=heard, **how)
         runs = {"exact": iter(known), "iterate": iter(looped)}
         return [next(runs[name]) for name in engines]
@@ -260,27 +265,33 @@ def _conditions(
     return noise, schedule
 
 
-def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, seeds: Any, noise: Noise) -> list[Lane]:
+def _lanes(problem: BlockQuadratic, optimizers: Any, w0: Any, e0: Any, seeds: Any, noise: Noise) -> list[Lane]:
     optimizers = _checked(optimizers)
     for optimizer in optimizers:
         check_noise(optimizer, noise)
     seeds = [0] if seeds is None else _listed("seeds", seeds)
     seeds = [checks.whole("seed", seed, at_least=0, at_most=MOST_SEED) for seed in seeds]
-    starts = [None] if w0 is None else [checks.vector("w0", start, problem.dim) for start in _listed("w0", w0)]
-    counts = [len(optimizers), len(starts), len(seeds)]
+    errors: list[np.ndarray | None] = [None]
+    if w0 is not None and e0 is not None:
+        raise InputError("give w0 or e0, not both: e0 means w0 = minimizer + e0")
+    if w0 is not None:
+        errors = [problem.error_of(w0=start) for start in _listed("w0", w0)]
+    elif e0 is not None:
+        errors = [problem.error_of(e0=error) for error in _listed("e0", e0)]
+    counts = [len(optimizers), len(errors), len(seeds)]
     if any(count not in (1, max(counts)) for count in counts):
-        kinds = f"{len(optimizers)} optimizers, {len(starts)} starts and {len(seeds)} seeds"
+        kinds = f"{len(optimizers)} optimizers, {len(errors)} starts and {len(seeds)} seeds"
         raise InputError(f"{kinds} make no lanes: give as many of each, or one")
     lanes, drawn = [], {}
     for number in range(max(counts)):
-        start, seed = starts[number % len(starts)], seeds[number % len(seeds)]
+        given, seed = errors[number % len(errors)], seeds[number % len(seeds)]
         optimizer = optimizers[number % len(optimizers)]
-        if start is None and seed not in drawn:
-            drawn[seed] = problem.start(seed)
-        error = (drawn[seed] if start is None else start) - problem.minimizer
+        if given is None and seed not in drawn:
+            drawn[seed] = problem.initial_error(seed)
+        error = drawn[seed] if given is None else given
         random = noise.any or "random" in compiler.asked_for(type(optimizer))
         optimizer = optimizer.resolved(problem, error)
-        lanes.append(Lane(number, optimizer, error, seed if start is None or random else None))
+        lanes.append(Lane(number, optimizer, error, seed if given is None or random else None))
     return lanes
 
 

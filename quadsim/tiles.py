@@ -294,7 +294,7 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
         left.norm_at[:before, k],
     )
     steps[before:], loss[before:], norms[before:] = stopped, last_loss, last_norm
-    status = statuses[int(left.status[k])]
+    status, error = statuses[int(left.status[k])], left.final[k :: left.status.size].copy()
     log_loss, log_norms = np.log(loss), np.log(norms)
     return Trajectory(
         steps=steps,
@@ -305,7 +305,10 @@ def _trajectory(job: Job, lane: Lane, left: _Left, k: int, statuses: dict[int, S
         status=status,
         steps_to_tol=stopped if status is Status.CONVERGED else None,
         last_step=stopped,
-        w=job.problem.minimizer + left.final[k :: left.status.size],
+        w=job.problem.minimizer + error,
+        error=error,
+        w0=job.problem.minimizer + lane.error,
+        minimizer=job.problem.minimizer_kind,
         optimizer=lane.optimizer,
         problem=job.problem.name,
         seed=lane.seed,

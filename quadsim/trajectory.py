@@ -45,12 +45,16 @@ class Trajectory:
         The first step with ‖g‖/‖g₀‖ ≤ tol, exact whatever was recorded; None if there was none.
     last_step : int
         The step at which the run stopped.
-    w : array
-        The final point.
+    w, w0 : array
+        The final point, and the start w₀ = w* + e₀.
+    error : array
+        The final error e = w − w*, without the rounding of w.
     optimizer : Optimizer
         The optimizer with its learning rate filled in.
     problem : str
         The problem's name.
+    minimizer : str
+        Where the problem's minimizer comes from: "gaussian", "zero" or "given".
     seed : int or None
         The seed of the start and of the noise; None if the start was given and nothing else is random.
     tol, max_steps :
@@ -70,8 +74,11 @@ class Trajectory:
     steps_to_tol: int | None
     last_step: int
     w: np.ndarray
+    w0: np.ndarray
+    error: np.ndarray
     optimizer: Optimizer
     problem: str
+    minimizer: str
     seed: int | None
     tol: float
     max_steps: int

@@ -1,7 +1,7 @@
 """Choosing learning rates honestly: a log grid, extended where its best lies on the edge, refined around the best.
 
-Nothing here knows an optimizer's rule, and nothing here compares optimizers: the seeds that a setting was chosen on say
-too much good of it.
+Nothing here knows an optimizer's rule, and nothing here compares optimizers: scores on the tuning seeds are
+optimistically biased.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.objectives import Draw, Terms, diverged, log_loss, remembered, seeds_of
+from quadsim.objectives import Draw, Terms, diverged, log_loss, remembered, seeds_of, underflowed
 from quadsim.optimizers import Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.search import Search
@@ -37,13 +37,14 @@ class Tuned:
     settings : dict
         The best settings: "lr", and whatever else was tuned.
     tried : DataFrame
-        One row for each setting: its quartiles of the objective over the tuning seeds (lower, median, upper), the share
-        of them on which it diverged, the median of log10 final loss, and the level at which it was tried: "coarse" (or
-        "given", if the grid was), "extended" or "refined". `best` marks the one chosen: the least median; among equals
-        the least upper quartile, then lower quartile, then share diverged, then final loss, then learning rate.
+        One row for each setting: its quartiles of the objective over the tuning seeds (lower, median, upper), the
+        shares of them on which it diverged and underflowed (both count as infinitely bad), the median of log10 final
+        loss, and the level at which it was tried: "coarse" (or "given", if the grid was), "extended" or "refined".
+        `best` marks the one chosen: the least median; among equals the least upper quartile, then lower quartile, then
+        share diverged, then share underflowed, then final loss, then learning rate.
     edge : "lowest", "highest" or None
         Whether the best is still at an end of the learning rates tried: others beyond it may be better.
-    failed : "diverged", "not-reached" or None
+    failed : "diverged", "underflow", "not-reached" or None
         Whether, and how, every setting failed on half of the seeds or more.
     given : bool
         Whether there was nothing to tune.
@@ -183,7 +184,9 @@ def run_searches(
         rows = terms.runs(
             draw, optimizers, seeds, whole=False, told=lambda done: told(f"tuning, {what} grid", done, len(seeds))  # noqa: B023
         )  # fmt: skip
-        judged = np.array([[(terms.score(run), log_loss(run), diverged(run)) for run in runs] for runs in rows])
+        judged = np.array(
+            [[(terms.score(run), log_loss(run), diverged(run), underflowed(run)) for run in runs] for runs in rows]
+        )
         for k, (search, trial) in enumerate(asked):
             search.hears(trial, *judged[:, k].T)
 
@@ -193,7 +196,7 @@ def outcome(search: Search, terms: Terms) -> Tuned:
     import pandas as pd
 
     names = ["lr", *search.others[0]]
-    columns = [*names, "level", "lower", "median", "upper", "diverged", "log_loss", "best"]
+    columns = [*names, "level", "lower", "median", "upper", "diverged", "underflow", "log_loss", "best"]
     if search.given:
         settings = {"lr": search.lrs[0], **search.others[0]}
         only = search.optimizer_at(settings)
@@ -208,7 +211,9 @@ def outcome(search: Search, terms: Terms) -> Tuned:
         edge = {beside[0]: "lowest", beside[-1]: "highest"}.get(best["lr"])
     failed = None
     if not np.isfinite(best["median"]):
-        failed = "diverged" if best["diverged"] >= 0.5 else "not-reached"
+        failed = max(("diverged", "underflow"), key=lambda how: best[how])
+        if terms.objective == "steps-to-tol" and best[failed] < 0.5:
+            failed = "not-reached"
     return Tuned(
         optimizer=search.optimizer_at(best),
         settings={name: best[name] for name in names},

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import quadsim as qs
 from quadsim import cli, plots
 from quadsim.bench import loops, machine, measure, peers, starts, workers
+from quadsim.table import read_csv
 
 FAST = {"seconds": 0.001, "rounds": 1}
 OPTIMIZERS = {
@@ -175,7 +176,7 @@ def test_the_command_prints_draws_and_writes(command, tmp_path):
     for word in ("2×2", "3×1", "GD", "Adam", "numpy", "of dgemm"):
         assert word in out
     (path,) = tmp_path.glob("there/*.csv")
-    table = pd.read_csv(path)
+    table = read_csv(path)
     assert list(table) == COLUMNS
     assert len(table) == 2 * 2 * 2 * 2
     (path,) = tmp_path.glob("there/*.json")
@@ -220,7 +221,7 @@ BAD = [
     ("parts=step", "unknown part 'step': did you mean steps? allowed are steps, problems, start"),
     ("seconds=0", "seconds must be a finite number at least 0.001 and at most 60, got 0.0"),
     ("rounds=0", "rounds must be a whole number from 1 to 1000, got 0"),
-    ("adam.lr=1", "bench takes no settings of optimizers"),
+    ("adam.lr=1", "unknown key 'adam.lr': allowed are parts, sizes"),
     ("size=3x3", "unknown key 'size': did you mean sizes?"),
     ("3x3", "'3x3' is not key=value: write for example bench sizes=4x30"),
     ("out=/dev/null/x", "out='/dev/null/x' cannot be written"),

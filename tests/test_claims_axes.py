@@ -33,7 +33,9 @@ def test_one_draw_is_judged_too(one):
 
 
 def test_the_ids_of_the_axes():
-    assert {"6", "6-bits", "7-law", "8-45", "9", "9-gd", "9-search", "10", "10-even"} <= {one.id for one in AXES}
+    assert {"6", "6-bits", "6-bits-all", "7-law", "8-45", "9", "9-gd", "9-search", "10", "10-even"} <= {
+        one.id for one in AXES
+    }
     assert {ledger.section(one) for one in AXES} == {6, 7, 8, 9, 10}
 
 
@@ -169,6 +171,33 @@ def test_a_bracket_with_other_constants_is_caught(monkeypatch):
 
     monkeypatch.setattr(passage, "some_problem", off)
     assert ledger.examine(claims.LEDGER["9-bracket"], 40, seed=0).verdict == "violated"
+
+
+@pytest.mark.parametrize("name", optimizers.OPTIMIZERS)
+def test_flips_keep_every_bit_unless_a_rule_has_regard_to_order(name):
+    """6-bits for each optimizer, on blocks of four, which Muon takes for 2 × 2 matrices."""
+    problem = BlockQuadratic.from_spectra([np.geomspace(1, 50, 4), np.geomspace(20, 400, 4)], seed=1)
+    rng, kind = np.random.default_rng(5), optimizers.OPTIMIZERS[name]
+    e = rng.standard_normal(8)
+    optimizer = invariances._at_some_lr(kind, rng, problem, e)
+    blind = kind.scope == "coordinate" or invariances._is_blind_to_order(optimizer, rng, problem, e)
+    apart = max(invariances._flip(rng, problem, e, optimizer) for _ in range(3))
+    assert blind == (name != "muon")
+    assert (apart == 0) == blind
+    if not blind:
+        assert apart > 1e-3
+
+
+def test_muon_of_one_row_keeps_every_bit():
+    """Its step is then the direction of a block, and a flip of a coordinate flips that of the step."""
+    problem = BlockQuadratic.from_spectra([np.geomspace(1, 50, 4), np.geomspace(20, 400, 3)], seed=1)
+    rng = np.random.default_rng(6)
+    for rows in (1, 2):
+        block = BlockQuadratic.from_blocks([problem.blocks[0]])
+        apart = [
+            invariances._flip(rng, block, rng.standard_normal(4), optimizers.Muon(lr=0.01, rows=rows)) for _ in range(4)
+        ]
+        assert (max(apart) == 0) == (rows == 1)
 
 
 @pytest.mark.parametrize("claim", ["7-das", "9-frozen-monotone", "10-even"])

@@ -106,7 +106,7 @@ def test_the_first_step_below_tol_is_brute_force_s(spectra, seed, rotation, lr, 
 def test_windows_that_double_are_the_recurrence_s(optimizer):
     """The search takes them for right to a millionth of the largest norm; they are to far less."""
     problem = PROBLEMS[4]
-    _, course = closed.take_apart(problem, optimizer, problem.start(0))
+    _, course = closed.take_apart(problem, optimizer, problem.initial_error(0))
     total, product = course.modes.recurrence()
     kept = (np.abs(course._solutions) < 1e200).all(axis=(0, 1))  # an unstable mode leaves float64's range
     assert kept[:20].all()
@@ -175,7 +175,7 @@ def test_gd_at_a_large_condition_number():
 
 
 def test_losses_far_below_float64_stay_in_order():
-    run = qs.exact(qs.case(3), qs.GD(), steps=[10**k for k in range(13)])
+    run = qs.exact(qs.case(3), qs.GD(), steps=[10**k for k in range(13)], tol=1e-6)
     assert (np.diff(run.log_loss) < 0).all()
     assert run.loss[-1] == 0
     assert run.log_loss[-1] < -1e8
@@ -335,10 +335,11 @@ def test_the_best_lr_is_stable_at_every_condition_number():
 @pytest.mark.parametrize("size", [1e-200, 1e-100, 1e100])
 def test_tiny_and_huge_starts_are_scaled_runs(size):
     """A linear method's loss scales with the square of the start; frozen Adam's lr scales with the start."""
-    problem, w0 = qs.case(4, seed=2), qs.case(4, seed=2).start(1)
+    problem = qs.case(4, seed=2)
+    e0 = problem.initial_error(1)
     for optimizer in (qs.GD(), qs.HeavyBall(), qs.Nesterov(), qs.FrozenAdam(), qs.FrozenAdam(beta1=0.5)):
-        usual = qs.exact(problem, optimizer, w0=w0, steps=[0, 10, 1000])
-        scaled = qs.exact(problem, optimizer, w0=size * w0, steps=[0, 10, 1000])
+        usual = qs.exact(problem, optimizer, e0=e0, steps=[0, 10, 1000])
+        scaled = qs.exact(problem, optimizer, e0=size * e0, steps=[0, 10, 1000])
         assert_allclose(scaled.log_loss - usual.log_loss, 2 * np.log(size), rtol=1e-9)
         assert_allclose(scaled.log_grad_norm - usual.log_grad_norm, np.log(size), rtol=1e-9)
         assert scaled.steps_to_tol == usual.steps_to_tol
@@ -404,6 +405,36 @@ def test_a_search_that_would_take_too_long_is_refused_and_can_be_interrupted(che
         qs.exact(qs.case(3), optimizer, progress=stop)
 
 
+SWINGING = [
+    qs.GD(lr=1e-12), qs.BlockGD(lr=1e-12), qs.HeavyBall(), qs.HeavyBall(momentum=1 - 1e-9),
+    qs.HeavyBall(lr=1e-9, momentum=1 - 1e-12), qs.HeavyBall(lr=7.9e-4), qs.Nesterov(), qs.Nesterov(momentum=1 - 1e-9),
+    qs.Nesterov(lr=3.9e-4), qs.Nesterov(lr=1e-9, momentum=1 - 1e-12), qs.FrozenAdam(beta1=1 - 1e-9),
+    qs.FrozenAdam(lr=1e-6, beta1=1 - 1e-9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", SWINGING, ids=str)
+def test_values_at_given_steps_take_no_search(optimizer, monkeypatch):
+    """Only values were asked for: the first step below the usual tol is not looked for, however the norm swings."""
+    wanted = [0, 1, 10, 10**6, 10**12]
+    for name in ("_searched", "_bisected"):
+        monkeypatch.setattr(f"quadsim.course.Course.{name}", lambda *rest: pytest.fail("searched"))
+    run = qs.exact(qs.case(3), optimizer, steps=wanted)
+    assert (list(run.steps), run.tol, run.steps_to_tol) == (wanted, 0, None)
+    assert run.status == "max-steps"
+    for step in (1, 10):
+        looped = qs.solve(qs.case(3), optimizer, max_steps=step, tol=0)
+        assert_allclose(run.log_loss[wanted.index(step)], looped.log_loss[-1], rtol=1e-9)
+    with pytest.raises(pytest.fail.Exception, match="searched"):  # the control: a tol that is asked for is looked for
+        qs.exact(qs.case(3), optimizer, steps=wanted, tol=1e-6)
+
+
+def test_values_at_given_steps_of_what_diverges(monkeypatch):
+    for optimizer in (qs.GD(lr=1.0), qs.HeavyBall(lr=5e-3, momentum=0.9), qs.Nesterov(lr=5e-4)):
+        run = qs.exact(qs.case(3), optimizer, steps=[0, 3, 10**12])
+        assert (run.status, list(run.steps), run.last_step) == ("diverged", [0, 3], 3)
+
+
 def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
     @dataclass(frozen=True)
     class Slower(qs.GD):
@@ -444,7 +475,7 @@ def test_a_rule_of_one_s_own_has_no_closed_form(check_refused):
         (lambda p: qs.exact(p, qs.HeavyBall(momentum=1.0)), "heavy-ball.momentum must be a finite number at least 0"),
         (lambda p: qs.exact(p, qs.Nesterov(lr=-1.0)), "nesterov.lr must be a finite number above 0"),
         (
-            lambda p: qs.exact(qs.case(3, rotation=0), qs.FrozenAdam(), w0=[0.0] + [1.0] * 8),
+            lambda p: qs.exact(qs.case(3, rotation=0), qs.FrozenAdam(), e0=[0.0] + [1.0] * 8),
             "frozen-adam divides by the first gradient, which is 0 in coordinate 0",
         ),
     ],

@@ -1,14 +1,18 @@
 """Sweeps on a Dask cluster: the same rows, whatever happens to workers and scheduler. All of it on this machine."""
 
+import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +39,7 @@ from test_kills import (
 
 import quadsim as qs
 from quadsim import cli
+from quadsim.checks import InputError
 from quadsim.store import Store
 from quadsim.sweeps import Grid, cluster, running
 
@@ -44,12 +49,13 @@ SMALL = {"case": "3,4", "kappa": "10,1e3", "optimizers": "gd,frozen-adam,adam", 
 
 
 @contextmanager
-def dask(folder, *line):
+def dask(folder, *line, **env):
     """One of Dask's own commands as a process; killed in the end, with all that it started."""
     with open(folder / "dask.log", "a") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", *line], stdout=log, stderr=log, start_new_session=True, cwd=folder
-        )
+            [sys.executable, "-m", *line],
+            stdout=log, stderr=log, start_new_session=True, cwd=folder, env=os.environ | env,
+        )  # fmt: skip
     try:
         yield process
     finally:
@@ -57,19 +63,19 @@ def dask(folder, *line):
 
 
 @contextmanager
-def scheduler(folder):
+def scheduler(folder, scheme="tcp", **env):
     """A scheduler without workers: its process and its address."""
     place = folder / "scheduler.json"
     place.unlink(missing_ok=True)
-    line = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
-    with dask(folder, "distributed.cli.dask_scheduler", *line) as process:
+    line = ("--host", f"{scheme}://127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
+    with dask(folder, "distributed.cli.dask_scheduler", *line, **env) as process:
         until(lambda: place.exists() and place.read_text().endswith("}"), process)
         yield process, json.loads(place.read_text())["address"]
 
 
-def worker(folder, address):
-    line = ("--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder))
-    return dask(folder, "distributed.cli.dask_worker", address, *line)
+def worker(folder, address, **env):
+    line = ("--host", f"{address.partition(':')[0]}://127.0.0.1", "--nthreads", "1", "--no-dashboard")
+    return dask(folder, "distributed.cli.dask_worker", address, *line, "--local-directory", str(folder), **env)
 
 
 def test_a_cluster_of_processes_gives_the_same_table(tmp_path):
@@ -200,6 +206,176 @@ def test_a_cluster_that_cannot_be_is_refused(capsys, tmp_path, name, sentence):
 
     begun_clients = [one for one in gc.get_objects() if type(one) is distributed.Client]
     assert {getattr(one, "status", "never begun") for one in begun_clients} <= {"closed", "never begun"}
+
+
+# ---- TLS
+
+
+def openssl(folder, *words):
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """A CA (ca), a certificate that it has signed (node), and one that signed itself (other)."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the command openssl makes the certificates")
+    folder = tmp_path_factory.mktemp("certificates")
+    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    for name in ("ca", "other"):
+        openssl(folder, "req", "-x509", *new, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}")
+    openssl(folder, "req", *new[:-2], "-keyout", "node.key", "-out", "node.csr", "-subj", "/CN=node")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-out", "node.pem")
+    openssl(folder, "x509", "-req", "-in", "node.csr", *signed)
+    return folder
+
+
+def tls_settings(folder, ca="ca.pem", cert="node.pem", key="node.key"):
+    """Dask's configuration with these certificates for every role."""
+    found = {"distributed.comm.tls.ca-file": str(folder / ca)}
+    for role in ("client", "scheduler", "worker"):
+        found |= {f"distributed.comm.tls.{role}.cert": str(folder / cert)}
+        found |= {f"distributed.comm.tls.{role}.key": str(folder / key)}
+    return found
+
+
+def as_environment(settings):
+    """The same as environment variables."""
+    return {"DASK_" + name.upper().replace(".", "__").replace("-", "_"): text for name, text in settings.items()}
+
+
+def test_a_cluster_behind_tls_gives_the_same_table(tmp_path, certificates):
+    """From the command line with the configuration in environment variables, and from Python with Dask's own."""
+    import dask.config
+
+    settings, here = tls_settings(certificates), tmp_path / "here.db"
+    env = as_environment(settings)
+    run(here, SMALL)
+    with scheduler(tmp_path, "tls", **env) as (_, address), worker(tmp_path, address, **env):
+        assert address.startswith("tls://127.0.0.1:")
+        line = [sys.executable, "-m", "quadsim", "sweep", *words(SMALL), f"cluster={address}"]
+        done = subprocess.run(
+            [*line, f"store={tmp_path / 'there.db'}", "--json"],
+            capture_output=True, text=True, timeout=PATIENCE, env=os.environ | env,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["computed"] == 60
+        with dask.config.set(settings):
+            frame = qs.sweep(**SMALL, cluster=address)
+    assert differences(tmp_path / "there.db", here) == []
+    assert len(frame) == 60
+
+
+def test_clients_that_a_tls_scheduler_cannot_accept_are_told_why(capsys, tmp_path, certificates):
+    import dask.config
+
+    (certificates / "text.pem").write_text("not a certificate\n")
+    good = tls_settings(certificates)
+    with scheduler(tmp_path, "tls", **as_environment(good)) as (_, address):
+        host = address.partition("://")[2]
+        for settings, name, sentence in (
+            ({}, address, f"cluster={address} requires certificates: set distributed.comm.tls.ca-file, .client.cert"),
+            ({"distributed.comm.tls.ca-file": str(certificates / "ca.pem")}, address, "requires certificates"),
+            ({}, f"tcp://{host}", f"closed the connection: does its scheduler require TLS (cluster=tls://{host})?"),
+            (good, f"tcp://{host}", f"closed the connection: does its scheduler require TLS (cluster=tls://{host})?"),
+            (tls_settings(certificates, ca="other.pem"), address, "is not signed by the CA of distributed.comm.tls.ca"),
+            (
+                tls_settings(certificates, cert="other.pem", key="other.key"),
+                address,
+                "refused this client: is distributed",
+            ),
+            (
+                tls_settings(certificates, key="other.key"),
+                address,
+                "the certificates of Dask's configuration cannot be",
+            ),
+            (tls_settings(certificates, ca="text.pem"), address, "the certificates of Dask's configuration cannot be"),
+            (tls_settings(certificates, ca="absent.pem"), address, "absent.pem, which cannot be read"),
+        ):
+            began = time.monotonic()
+            with dask.config.set(settings):
+                code, err = refused(capsys, tmp_path, name)
+            assert code == 2
+            assert sentence in err
+            assert len(err) <= 200 + len(str(certificates))
+            assert time.monotonic() - began < cluster.TIMEOUT
+        with dask.config.set(good):  # the control: with the right ones it answers
+            cluster._check_answer(address, cluster.TIMEOUT)
+
+
+def test_a_scheduler_without_tls_is_told_from_one_with(capsys, tmp_path, certificates):
+    import dask.config
+
+    with scheduler(tmp_path) as (_, address), dask.config.set(tls_settings(certificates)):
+        code, err = refused(capsys, tmp_path, address.replace("tcp", "tls"))
+    assert code == 2
+    assert f"does not speak TLS: is it cluster={address}?" in err
+
+
+def test_certificates_may_be_required_everywhere(tmp_path, certificates):
+    """With `require-encryption`, the scheduler and workers of `local:N` speak TLS too."""
+    import dask.config
+
+    grid = Grid.read(SMALL)
+    with dask.config.set({**tls_settings(certificates), "distributed.comm.require-encryption": True}):
+        place = cluster.connect(grid, "local:1")
+        try:
+            assert place._client.scheduler.address.startswith("tls://127.0.0.1:")
+            plain = place._client.scheduler.address.replace("tls", "tcp")
+            with (
+                dask.config.set({"distributed.comm.require-encryption": False}),
+                pytest.raises(InputError, match="closed the connection: does its scheduler require TLS"),
+            ):
+                cluster._check_answer(plain, 15.0)
+        finally:
+            place.close()
+
+
+def answer_http(connection):
+    connection.recv(100)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (answer_http, "is not a Dask scheduler"),
+        (lambda connection: None, "does not answer within 2 s: is a Dask scheduler running at this address?"),
+    ],
+    ids=["HTTP", "silence"],
+)
+def test_a_server_of_another_kind_is_not_waited_for(capsys, tmp_path, monkeypatch, answer, sentence):
+    monkeypatch.setitem(cluster.connect.__kwdefaults__, "timeout", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept = []
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    kept.append(server.accept()[0])
+                    answer(kept[-1])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        began = time.monotonic()
+        code, err = refused(capsys, tmp_path, f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        assert time.monotonic() - began < 30
+        for connection in kept:
+            connection.close()
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    assert code == 2
+    assert sentence in err
+
+
+def test_within_a_running_loop(tmp_path):
+    """As in a notebook."""
+
+    async def ask():
+        with pytest.raises(InputError, match=r"does not answer within 1 s"):
+            cluster._check_answer("tcp://127.0.0.1:1", 1.0)
+
+    asyncio.run(ask())
 
 
 def test_a_cluster_without_workers_is_waited_for_and_then_told(capsys, tmp_path, monkeypatch):

@@ -2,15 +2,16 @@
 
 import io
 import json
+import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import quadsim as qs
 from quadsim import cli, grammar
+from quadsim.table import read_csv
 from quadsim.verbs import compare as compare_verb
 from quadsim.verbs import verdicts
 
@@ -58,11 +59,11 @@ def test_the_tables_are_those_of_the_python_call(command, tmp_path):
         lambda seed: qs.case(3, seed=seed), [qs.SGD(), qs.Adam()], seeds=range(6), steps=60, objective="mean-log-loss",
         noise=qs.Noise(batch=3, factor="rotated"), schedule="cosine", start="ones",
     )  # fmt: skip
-    table = pd.read_csv(min(tmp_path.glob("there/*.csv"), key=lambda path: len(path.name)))
+    table = read_csv(min(tmp_path.glob("there/*.csv"), key=lambda path: len(path.name)))
     for column in ("lr", "lower", "median", "upper", "difference", "low", "high", "wins", "diverged"):
         np.testing.assert_allclose(table[column], made.summary[column].astype(float), rtol=1e-12)
     assert list(table["verdict"]) == list(made.summary["verdict"])
-    runs = pd.read_csv(next(tmp_path.glob("there/*-runs.csv")))
+    runs = read_csv(next(tmp_path.glob("there/*-runs.csv")))
     np.testing.assert_allclose(runs["score"], made.runs["score"])
 
 
@@ -98,14 +99,14 @@ def test_two_copies_of_a_rule_under_two_names(command, tmp_path):
         qs.optimizers.OPTIMIZERS.clear()
         qs.optimizers.OPTIMIZERS.update(before)
     assert (code, err) == (0, "")
-    assert "Case 3, final loss: no difference between mine and copy" in out
+    assert "Case 3, final loss: no difference found between mine and copy (1–1×)" in out
 
 
 def test_what_must_be_known_is_told_beside_the_table(command):
     out = command("compare", "case=3", "optimizers=adam,gd,block-gd", "gd.lr=1e-5,1e-4", "seeds=3", "steps=60")[1]
     assert "GD: the best lr is the highest one tried, and a larger one may be better" in out
     assert "Block GD: its lr is a factor on the best known ones of the blocks; here" in out
-    assert "an interval of level 0.95 needs 6 seeds, got 3" in out
+    assert "no difference can be shown among 2 comparisons at level 0.95 with 3 seeds: give 7" in out
     out = command("compare", "case=3", "optimizers=adam,gd", "gd.lr=1,2", "seeds=3", "steps=200")[1]
     assert "GD: every learning rate tried diverged on half of the tuning seeds or more" in out
     assert "Adam: every" not in out  # what failed, or lies at an edge, is told of the others alone
@@ -113,7 +114,45 @@ def test_what_must_be_known_is_told_beside_the_table(command):
     assert "Adam: the best lr is the highest" in out
     assert "GD: the best lr" not in out
     out = command("compare", "case=3", "optimizers=adam,gd", "objective=steps-to-tol", "steps=300", "seeds=3")[1]
-    assert "GD: every learning rate tried missed tol within 300 steps, or underflowed, on half of" in out
+    assert "GD: every learning rate tried missed tol within 300 steps, diverged or underflowed on half of" in out
+
+
+def test_the_method_is_told_with_table_json_and_figure(command, tmp_path):
+    words = ("compare", "case=3,4", "optimizers=gd,adam,signum", "seeds=7", "steps=60")
+    out = " ".join(command(*words)[1].split())
+    sentence = "95% intervals per comparison: order statistics of the paired differences, given the tuned rates"
+    for word in (sentence, "two-sided sign test, Holm over 4 comparisons", "p (Holm)", "underflow"):
+        assert word in out
+    assert "no difference can be shown among 4 comparisons at level 0.95 with 7 seeds: give 8" in out
+    (svg,) = tmp_path.glob("figures/*.svg")
+    assert "given the tuned rates" in " ".join(svg.read_text(encoding="utf-8").replace("\n", " ").split())
+    result = json.loads(command(*words, "--json")[1])
+    assert sentence in result["method"]
+    assert result["comparisons"] == 4
+    rows = [row for row in result["comparison"] if row["against"]]
+    assert len(rows) == 4
+    assert all(row["p"] <= row["p_adjusted"] <= 1 and row["comparisons"] == 4 for row in rows)
+
+
+def test_no_difference_is_never_claimed(command):
+    """What is not found is said with its interval."""
+    out = command("compare", "case=4", "batch=3", "optimizers=sgd,adam,signum", "seeds=8", "steps=100")[1]
+    assert re.search(r"^Case 4, final loss.* no difference found .*Adam .*\d–\d\S*×", out)
+    assert "no difference " not in out.replace("no difference found", "").replace("no difference can be shown", "")
+
+
+def test_underflow_is_a_column_and_a_note(command, tmp_path):
+    words = ("case=3", "optimizers=adam,rmsprop", "adam.eps=0", "adam.beta1=0", "steps=20000", "seeds=8")
+    code, out, err = command("compare", *words, "adam.lr=0.01", "rmsprop.lr=0.01")
+    assert (code, err) == (0, "")
+    assert "Case 3, final loss beside Adam (underflow): RMSProp undecided" in out
+    assert "of its runs left float64's range, where a loss says nothing; their pairs are undecided" in out
+    (path,) = tmp_path.glob("figures/*-runs.csv")
+    runs = read_csv(path)
+    assert runs.loc[runs["status"] == "underflow", "score"].isna().all()
+    out = command("tune", "case=3", "optimizers=adam", "adam.eps=0", "adam.beta1=0", "adam.lr=0.01,0.02",
+                  "steps=20000", "seeds=8")[1]  # fmt: skip
+    assert "underflow" in out
 
 
 def test_tune_prints_draws_and_writes(command, tmp_path):
@@ -122,7 +161,7 @@ def test_tune_prints_draws_and_writes(command, tmp_path):
     for word in ("final loss after 60 steps", "best lr", "beta2=0.9", "case 3", "case 4"):
         assert word in out
     (path,) = tmp_path.glob("figures/*-tried.csv")
-    tried = pd.read_csv(path)
+    tried = read_csv(path)
     adam = tried[(tried["optimizer"] == "adam") & (tried["problem"] == "case 3")]
     assert set(adam["beta2"]) == {0.9, 0.99}
     best = qs.tune(lambda seed: qs.case(3, seed=seed), qs.GD(), seeds=range(6), steps=60)
@@ -177,7 +216,7 @@ BAD = [
     ("compare", "give one of case= and spectrum="),
     ("compare case=3,3", "case=3,3 names a case twice"),
     ("compare case=5", "unknown case 5: allowed are 1, 2, 3, 4"),
-    ("compare case=3 seeds=1", "an interval needs at least two seeds, got 1"),
+    ("compare case=3 seeds=1", "a comparison needs at least two seeds, got 1"),
     ("compare case=3 seeds=0", "the number of seeds must be a whole number from 1 to 10000, got 0"),
     ("compare case=3 seeds=0..9 tuning_seeds=5..20", "but 5, 6, 7, 8, 9 are in both"),
     ("compare case=3 seed=1", "unknown key 'seed': did you mean seeds?"),
@@ -265,9 +304,9 @@ def test_the_table_fits_the_screen(width):
     verdicts.show_comparison(screen, made)
     text = screen.export_text()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= width
-    for word in ("Heavy ball", "verdict", "no difference"):
-        assert word in text
-    assert ("quartiles" in text) == (width >= 120)
+    for word in ("Heavy ball", "verdict", "no difference found", "p (Holm)", "Holm over 2"):
+        assert word in " ".join(text.split())
+    assert ("quartiles" in text) == (width >= 140)
     assert "…" not in text
 
 

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 import quadsim as qs
 from quadsim import bootstrap
+from quadsim.comparison import corrected
 
 BATCH = qs.Noise(batch=3)
 PLAIN = qs.Adam(beta1=0.9, beta2=0.99, bias_correction=False)
@@ -29,7 +30,7 @@ def rules():
     """Rules of these tests' own, registered while they run."""
     before = dict(qs.optimizers.OPTIMIZERS)
 
-    @qs.rule
+    @qs.rule(state="m v")
     def still(g, t, m, v, lr=0.01):  # PLAIN, but for 3 of 13 steps on which nothing happens
         if t % 13 == 4 or t % 13 == 8 or t % 13 == 12:
             return 0.0, m, v
@@ -37,24 +38,24 @@ def rules():
         v = 0.99 * v + 0.01 * g * g
         return lr * m / (np.sqrt(v) + 1e-8), m, v
 
-    @qs.rule
+    @qs.rule(state="m v")
     def heads(g, random, m, v, lr=0.01):
         m = 0.9 * m + 0.1 * g
         v = 0.99 * v + 0.01 * g * g
         return 2 * lr * m / (np.sqrt(v) + 1e-8) if random < 0.5 else 0.0, m, v
 
-    @qs.rule
+    @qs.rule(state="m v")
     def tails(g, random, m, v, lr=0.01):  # the same law, by the other side of the coin
         m = 0.9 * m + 0.1 * g
         v = 0.99 * v + 0.01 * g * g
         return 2 * lr * m / (np.sqrt(v) + 1e-8) if random >= 0.5 else 0.0, m, v
 
-    @qs.rule(linear=True)
+    @qs.rule(state="m", linear=True)
     def averaged(g, m, lr=0.01):  # heavy ball with momentum 0.8, its lr divided by 5: off the grid of powers of ten
         m = 0.8 * m + 0.2 * g
         return lr * m, m
 
-    @qs.rule
+    @qs.rule(state="m v")
     def longer(g, m, v, lr=0.01):
         m = 0.9 * m + 0.1 * g
         v = 0.99 * v + 0.01 * g * g
@@ -129,15 +130,29 @@ def test_medians_differences_and_wins_are_those_of_the_runs(one):
     assert verdict(one, "gd") == "–"
 
 
-def test_the_interval_is_the_plain_bootstrap_where_nothing_was_chosen():
+def test_the_interval_is_two_order_statistics_where_nothing_was_chosen():
     grids = {"gd": {"lr": [2e-4]}, "adam": {"lr": [0.1]}}
     made = qs.compare(case_4, [qs.GD(), qs.Adam()], seeds=range(20), steps=100, grids=grids)
-    gaps = made.runs.loc[made.runs["optimizer"] == "adam", "difference"]
+    gaps = np.sort(made.runs.loc[made.runs["optimizer"] == "adam", "difference"])
     row = made.summary.iloc[1]
-    assert (row["low"], row["high"]) == bootstrap.median_interval(gaps)
+    assert (row["low"], row["high"]) == (gaps[5], gaps[14])  # 1 − 2·P(Bin(20, ½) < 6) = 0.9586
+    assert row["p"] == min(bootstrap.sign_test(gaps))
     assert list(made.summary["given"]) == [True, True]
     assert made.tried.empty
     assert made.summary["lr_range"].isna().all()
+
+
+def test_the_interval_covers_the_choice_of_the_learning_rate():
+    """It holds the interval at the tuned rates, and is wider where the tuning seeds might have chosen others."""
+    wider = 0
+    for first in range(0, 300, 50):
+        made = qs.compare(case_4, [qs.GD(), qs.Adam()], seeds=range(first, first + 12), steps=80, noise=BATCH)
+        gaps = made.runs.loc[made.runs["optimizer"] == "adam", "difference"]
+        low, high = bootstrap.median_interval(gaps)
+        row = made.summary.iloc[1]
+        assert row["low"] <= low <= high <= row["high"]
+        wider += (row["low"], row["high"]) != (low, high)
+    assert wider >= 1
 
 
 def test_bands_are_quartiles_on_the_way(one):
@@ -168,7 +183,7 @@ def test_two_copies_never_differ(rules):
         seeds = range(100 * repetition, 100 * repetition + 8)
         made = qs.compare(case_3, {"one": rules["heads"], "other": rules["heads"]}, seeds=seeds, steps=60, noise=BATCH)
         row = made.summary.iloc[1]
-        assert (row["verdict"], row["difference"], row["low"], row["high"]) == ("no difference", 0, 0, 0)
+        assert (row["verdict"], row["difference"], row["low"], row["high"]) == ("no difference found", 0, 0, 0)
         assert row["wins"] == 0.5
 
 
@@ -180,7 +195,7 @@ def test_equals_by_law_do_not_differ(rules):
         made = qs.compare(case_4, named, seeds=seeds, steps=150, noise=BATCH)
         found.append(verdict(made, "tails"))
         same_lr += made.summary["lr"].nunique() == 1
-    assert found.count("no difference") >= 18
+    assert found.count("no difference found") >= 18
     assert same_lr < 15  # the control: the tuning seeds do not see to it
 
 
@@ -192,7 +207,7 @@ def test_one_method_written_in_two_ways_does_not_differ(rules):
     lr = made.summary["lr"]
     assert_allclose(lr[1] / lr[0], 5, rtol=0.2)
     assert lr[1] / lr[0] != pytest.approx(5, rel=0.01)
-    assert row["verdict"] == "no difference"
+    assert row["verdict"] == "no difference found"
     assert not row["low"] <= 0 <= row["high"]  # the control: without the slack it would be called a difference
 
 
@@ -222,12 +237,12 @@ def test_a_mere_factor_is_tuned_away(rules):
     """The control of the handicap: steps 1.3 times as long are none."""
     for draw in (case_3, case_4):
         made = qs.compare(draw, {"plain": rules["plain"], "longer": rules["longer"]}, seeds=range(20), steps=200)
-        assert verdict(made, "longer") == "no difference"
+        assert verdict(made, "longer") == "no difference found"
 
 
 def test_published_orders_are_found():
     """Adam far below SGD where blocks differ in scale, and alongside where they do not."""
-    for draw, wanted in ((case_3, "better"), (case_4, "no difference")):
+    for draw, wanted in ((case_3, "better"), (case_4, "no difference found")):
         made = qs.compare(draw, [qs.SGD(), qs.Adam()], noise=BATCH)
         assert verdict(made, "adam") == wanted
 
@@ -274,13 +289,117 @@ def test_runs_that_rise_are_counted_also_where_they_have_not_exploded():
     assert made.summary["rose"].iloc[0] == 0
 
 
+GIVEN = {"gd": {"lr": [2e-4]}, "adam": {"lr": [0.1]}}
+
+
 def test_too_few_seeds_for_the_level():
-    made = qs.compare(case_3, [qs.GD(), qs.Adam()], seeds=range(5), steps=100)
-    assert verdict(made, "adam") == "too few seeds"
-    assert (
-        qs.compare(case_3, [qs.GD(), qs.Adam()], seeds=range(5), steps=100, level=0.9).summary["verdict"][1] == "better"
+    for seeds, level, wanted in ((5, 0.95, "too few seeds"), (6, 0.95, "better"), (5, 0.9, "better")):
+        made = qs.compare(case_3, [qs.GD(), qs.Adam()], seeds=range(seeds), steps=100, level=level, grids=GIVEN)
+        row = made.summary.iloc[1]
+        assert row["verdict"] == wanted
+        assert np.isnan(row["low"]) == np.isnan(row["high"]) == (wanted == "too few seeds")
+        assert row["wins"] == 1
+
+
+def test_few_seeds_cannot_tell_several_optimizers_apart():
+    """Six seeds have p = 1/32 at best, which four comparisons make 1/8."""
+    optimizers = [qs.GD(), qs.Adam(), qs.Signum(), qs.Lion(), qs.SGD(lr=1e-6)]
+    grids = GIVEN | {"sgd": {"lr": [1e-6]}, "signum": {"lr": [1e-2]}, "lion": {"lr": [1e-2]}}
+    made = {
+        seeds: qs.compare(case_3, optimizers, seeds=range(seeds), steps=100, grids=grids).summary for seeds in (6, 8)
+    }
+    for seeds, summary in made.items():
+        assert summary["p"].iloc[1] == 2.0 ** (1 - seeds)
+        assert summary["comparisons"].iloc[1] == 4
+        assert_allclose(summary["p_adjusted"][1:], bootstrap.holm(summary["p"][1:]))
+    assert [made[6]["verdict"].iloc[k] for k in (1, 4)] == ["too few seeds"] * 2
+    assert not set(made[6]["verdict"]) & {"better", "worse"}
+    assert made[6]["high"].iloc[1] < 0  # the interval is of one comparison, and excludes 0
+    assert made[8]["verdict"].iloc[1] == "better"
+    assert made[8]["verdict"].iloc[4] == "worse"
+
+
+def test_comparisons_that_are_reported_together_are_one_family():
+    made = [qs.compare(draw, [qs.GD(), qs.Adam()], seeds=range(7), steps=100, grids=GIVEN) for draw in (case_3, case_4)]
+    together = corrected(made)
+    p = [one.summary["p"].iloc[1] for one in made]
+    assert [one.summary["p_adjusted"].iloc[1] for one in made] == p
+    assert_allclose([one.summary["p_adjusted"].iloc[1] for one in together], bootstrap.holm(p))
+    assert [one.comparisons for one in together] == [2, 2]
+    many = corrected([made[0]] * 20)
+    assert [one.summary["verdict"].iloc[1] for one in (made[0], many[0])] == ["better", "too few seeds"]
+    assert list(made[0].summary["verdict"]) == ["–", "better"]  # what was given is not changed
+
+
+# ---- underflow
+
+
+ONE = qs.BlockQuadratic.from_spectra([[1.0]], rotation=0)
+DEEP = {"b99": qs.Adam(beta1=0.0, beta2=0.99, eps=0.0), "b999": qs.Adam(beta1=0.0, beta2=0.999, eps=0.0)}
+
+
+@pytest.mark.parametrize("reference", ["b99", "b999"])
+@pytest.mark.parametrize("objective", ["final-loss", "mean-log-loss", "steps-to-tol"])
+@pytest.mark.parametrize(
+    ("draw", "steps"), [(ONE, 5000), (ONE, 20_000), (case_3, 20_000)], ids=["1-d", "1-d long", "case 3"]
+)
+def test_what_underflows_wins_nothing(draw, steps, objective, reference):
+    """Both have the same floor; β2 = 0.999 leaves float64's range on the way (ledger 5i)."""
+    grids = {name: {"lr": [0.01]} for name in DEEP}
+    made = qs.compare(
+        draw, DEEP, seeds=range(12), steps=steps, grids=grids, reference=reference, objective=objective, tol=1e-299
     )
-    assert qs.compare(case_3, [qs.GD(), qs.Adam()], seeds=range(6), steps=100).summary["verdict"][1] == "better"
+    summary = made.summary.set_index("optimizer")
+    runs = made.runs.set_index(["optimizer", "seed"])
+    lost = (runs["status"] == "underflow") | (runs["loss"] < 1e-300)
+    assert (runs.loc["b999", "status"] == "underflow").mean() >= 0.4
+    assert summary.loc["b999", "underflow"] == lost["b999"].mean()
+    assert summary.loc["b99", "underflow"] == lost["b99"].mean()
+    assert not set(summary["verdict"]) & {"better", "worse"}
+    assert (summary["diverged"] == 0).all()
+    assert runs.loc[lost, "score"].isna().all()
+    other = next(name for name in DEEP if name != reference)
+    pairs = lost["b99"] | lost["b999"]
+    assert (runs.loc[other, "difference"].isna() == pairs).all()
+    assert abs(summary.loc[other, "wins"] - 0.5) <= (1 - pairs.mean()) / 2 + 1e-12
+    assert summary.loc[other, "undecided"] == pairs.mean()
+    if objective == "final-loss" and steps == 20_000:
+        assert_allclose(summary.loc["b999", "median"], summary.loc["b99", "median"], rtol=0.1)  # of those that stayed
+
+
+def test_tuning_does_not_choose_what_underflows():
+    best = qs.tune(ONE, DEEP["b999"], seeds=range(9), steps=20_000)
+    chosen = best.tried[best.tried["best"]].iloc[0]
+    assert chosen["underflow"] < 0.5
+    assert best.tried["underflow"].max() > 0.5  # the control: there was something to fall for
+    assert np.isinf(best.tried.loc[best.tried["underflow"] > 0.5, "median"]).all()
+    failed = qs.tune(ONE, DEEP["b999"], seeds=range(9), steps=20_000, grid=[0.003, 0.01])
+    assert failed.failed == "underflow"
+
+
+@pytest.mark.parametrize("steps", [3000, 5000, 20_000])
+def test_tuned_rates_do_not_win_by_underflow_either(steps):
+    made = qs.compare(ONE, DEEP, seeds=range(16), steps=steps)
+    assert verdict(made, "b999") != "better"
+
+
+def test_a_method_that_converges_may_leave_float64_s_range():
+    """GD is proportional to its gradients: its zero is true, and beats Adam's floor."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
+    grids = {"gd": {"lr": [0.5]}, "adam": {"lr": [0.01]}}
+    adam = qs.Adam(beta1=0.0, beta2=0.9, eps=0.0)
+    made = qs.compare(problem, [adam, qs.GD()], seeds=range(8), steps=5000, grids=grids)
+    assert (made.runs.loc[made.runs["optimizer"] == "gd", "status"] == "underflow").all()
+    assert verdict(made, "gd") == "better"
+    assert made.summary["underflow"].tolist() == [0, 0]
+
+
+def test_a_tie_of_two_that_converged_is_no_win():
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
+    grids = {"slow": {"lr": [0.3]}, "fast": {"lr": [0.6]}}
+    made = qs.compare(problem, {"slow": qs.GD(), "fast": qs.GD()}, seeds=range(8), steps=5000, grids=grids)
+    assert verdict(made, "fast") == "no difference found"
+    assert made.summary["difference"].iloc[1] == 0
 
 
 def test_a_fixed_problem_has_other_starts():
@@ -296,7 +415,7 @@ def test_betas_are_tuned_on_request():
 
 
 BAD = [
-    ({"seeds": [0]}, "an interval needs at least two seeds, got 1"),
+    ({"seeds": [0]}, "a comparison needs at least two seeds, got 1"),
     ({"seeds": []}, "seeds must name at least 1, got 0"),
     ({"seeds": range(5), "tuning_seeds": range(3, 9)}, "but 3, 4 are in both"),
     ({"seeds": range(9), "tuning_seeds": range(9)}, "but 0, 1, 2, 3, 4, … are in both"),
@@ -346,7 +465,7 @@ def test_the_figure_has_three_panels_for_each_problem(one, rules):
     assert [len(row.axes) for row in figure.subfigs] == [3, 3]
     told = texts(figure)
     verdicts = [f"{row['label']}: {row['verdict']}" for made in (one, other) for _, row in made.summary[1:].iterrows()]
-    assert "copy: no difference" in verdicts
+    assert "copy: no difference found" in verdicts
     for word in ("case 3 found", "case 4 found", "a caption", *verdicts):
         assert word in told
     figure.canvas.draw()
@@ -368,3 +487,11 @@ def test_figures_of_what_failed_are_drawn(objective):
     only = qs.compare(case_3, [qs.GD()], seeds=range(3), steps=20, grids={"gd": {"lr": [1.0]}}, objective=objective)
     figure_of(only, tol=1e-6).canvas.draw()
     assert "nothing to compare with" in texts(figure_of(only, tol=1e-6))
+
+
+@pytest.mark.parametrize("seeds", [3, 8])
+def test_figures_of_what_underflowed_are_drawn(seeds):
+    for grids in ({name: {"lr": [0.01]} for name in DEEP}, {"b999": {"lr": [0.003, 0.01]}}):
+        figure = figure_of(qs.compare(ONE, DEEP, seeds=range(seeds), steps=20_000, grids=grids))
+        figure.canvas.draw()
+        assert "b999: " in texts(figure)

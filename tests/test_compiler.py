@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import quadsim as qs
-from quadsim import compiler
+from quadsim import compiler, kernel_cache
 
 SOLVE = "import quadsim as qs; print(qs.solve(qs.case(3), qs.GD(), max_steps=100).loss[-1].hex())"
 
@@ -44,8 +44,8 @@ def filled(tmp_path_factory, expected):
 
 @pytest.fixture
 def cache(filled, tmp_path):
-    """A copy of it to break, with the times of its files, by which numba knows them."""
-    return Path(shutil.copytree(filled, tmp_path / "cache", copy_function=shutil.copy2))
+    """A copy of it to break."""
+    return Path(shutil.copytree(filled, tmp_path / "cache"))
 
 
 def files(cache, pattern):
@@ -55,14 +55,14 @@ def files(cache, pattern):
 
 
 def test_a_second_process_loads_what_the_first_compiled(cache, expected):
-    before = {path: path.stat().st_mtime_ns for path in files(cache, "*.nb?")}
+    before = {path: path.stat().st_mtime_ns for path in files(cache, "*")}
     hits = (
         SOLVE
         + "\nimport sys\nk = next(m for n, m in sys.modules.items() if n.startswith('quadsim_kernel_'))"
         + "\nprint(sum(k.advance.stats.cache_hits.values()), sum(k.advance.stats.cache_misses.values()))"
     )
     assert python(hits, QUADSIM_CACHE_DIR=cache).split() == [expected, "1", "0"]
-    assert {path: path.stat().st_mtime_ns for path in files(cache, "*.nb?")} == before
+    assert {path: path.stat().st_mtime_ns for path in files(cache, "*")} == before
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_trap_1_no_folder_is_chosen_that_cannot_be_written(env, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert compiler.cache_folder() is None
+    assert not kernel_cache.check_folder()
 
 
 def test_trap_1_a_read_only_install_and_home_work_uncached(tmp_path, expected):
@@ -116,32 +116,6 @@ def test_trap_2_an_edited_rule_is_never_served_from_the_cache(tmp_path, cache, e
     half = qs.GD(lr=0.5 * qs.GD().resolved(problem, problem.start(0)).lr)
     assert halved == pytest.approx(float(qs.solve(problem, half, max_steps=100).loss[-1]), rel=1e-12)
     assert halved != float.fromhex(expected)
-
-
-def test_trap_3_a_kill_between_index_and_data(tmp_path, expected):
-    """The process dies after numba has written the index and before the data: the next one compiles."""
-    die = (
-        "import os, numba.core.caching as c\n"
-        "c.IndexDataCacheFile._save_data = lambda self, name, data: os._exit(9)\n" + SOLVE
-    )
-    env = os.environ | {"QUADSIM_CACHE_DIR": str(tmp_path)}
-    killed = subprocess.run([sys.executable, "-c", die], capture_output=True, text=True, env=env)
-    assert killed.returncode == 9, killed.stderr
-    assert files(tmp_path, "*.nbi")
-    assert not list(tmp_path.rglob("*.nbc"))
-    assert python(SOLVE, QUADSIM_CACHE_DIR=tmp_path) == expected
-
-
-@pytest.mark.parametrize(
-    ("pattern", "damage"), [("*.nbi", b""), ("*.nbc", b""), ("*.nbc", b"no machine code"), ("kernel.py", b"")]
-)
-def test_trap_4_torn_files(cache, pattern, damage, expected):
-    for path in files(cache, pattern):
-        times = path.stat()
-        path.write_bytes(damage)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert python(SOLVE, QUADSIM_CACHE_DIR=cache) == expected
-    assert all(path.stat().st_size > 100 for path in files(cache, pattern))  # and the cache is whole again
 
 
 def test_a_kernel_s_text_holds_the_rule():
@@ -229,8 +203,8 @@ FEW = """
 import sys, quadsim as qs
 from quadsim import compiler, tiles
 compiled = []
-kept = compiler._execute
-compiler._execute = lambda text, name, path: compiled.append(name) or kept(text, name, path)
+kept = compiler._compile
+compiler._compile = lambda *given: compiled.append(given) or kept(*given)
 problem, noise = qs.case(3), qs.Noise(batch=3)
 many = [qs.Adam(lr=0.01 * k) for k in range(1, 4)]
 qs.solve_lanes(problem, many, seeds=[0], max_steps={first}, tol=0, noise=noise, threads=1)

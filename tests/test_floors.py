@@ -146,10 +146,53 @@ def test_the_floor_is_the_law(beta2, seed):
     lr = 0.2
     average = settled_losses(problem.hessian(), lr, 0.0, beta2, 20_000, 10_000, seed)[0].mean()
     law, bounds = floors.floor(problem, lr), floors.floor_bounds(problem, lr, beta2)
-    assert 1 - 0.26 * np.sqrt(1 - beta2) <= average / law <= 1 + 1e-9
-    assert bounds.lower <= average <= bounds.upper * (1 + 1e-9)
+    assert 1 - np.sqrt(1 - beta2) <= average / law <= 1 + 1e-9
+    assert bounds.limsup <= average <= bounds.upper * (1 + 1e-9)
     assert bounds.stable_cycle <= bounds.upper <= bounds.looser
     assert_allclose(bounds.upper, law, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("beta2", "b", "start", "q"),
+    [(0.6, 0.162, (0.4825, 0.4989), 0.335), (0.7, 0.102, (0.513, 0.487), 0.228), (0.8, 0.06, (0.467, 0.4675), 0.146)],
+)
+def test_orbits_around_a_cycle_that_lost_its_stability_are_low(beta2, b, start, q):
+    """Counterexamples to q ≤ max(0.26√(1−β2), (1−β2)/(1+β2)): the slow oracle of the tests finds them too."""
+    h = np.array([[1, -b], [-b, 1]])
+    assert b > (1 - beta2) / (1 + 3 * beta2)
+    assert not floors.is_stable_cycle(h, [1, 1], beta2)
+    path = oracles.adam(h, np.array(start), 20_000, 1.0, 0.0, beta2, 0.0, bias_correction=False, init="gradient")
+    average = oracles.measures(h, path)[0][-12_000:].mean()
+    assert_allclose(1 - average / floors.floor(h, 1.0), q, atol=2e-3)
+    assert q > 1.2 * max(0.26 * np.sqrt(1 - beta2), (1 - beta2) / (1 + beta2))
+
+
+@pytest.mark.parametrize(
+    ("beta2", "h", "start", "ratio"),
+    [
+        (0.93, [[1, -0.02105951], [-0.02105951, 1.00922427]], (0.473, 0.572), 0.9982),
+        (0.919, [[1, 0.02278], [0.02278, 0.8515]], (0.579, -0.463), 0.9943),
+    ],
+)
+def test_the_mean_loss_may_be_below_the_trace_bound(beta2, h, start, ratio):
+    """Counterexamples to ⟨loss⟩ ≥ (2β2/(1+β2)) (lr²/8) tr H; no such bound is offered any more."""
+    h = np.array(h)
+    path = oracles.adam(h, np.array(start), 40_000, 1.0, 0.0, beta2, 0.0, bias_correction=False, init="gradient")
+    average = oracles.measures(h, path)[0][-30_000:].mean()
+    assert_allclose(average / (beta2 / (1 + beta2) / 4 * np.trace(h)), ratio, atol=2e-4)
+    bounds = floors.floor_bounds(qs.BlockQuadratic.from_blocks([h]), 1.0, beta2)
+    assert not hasattr(bounds, "lower")
+    assert average >= bounds.limsup
+
+
+def test_the_bound_on_the_limit_superior_of_the_loss():
+    """Ledger 5b: attained in one dimension; the worst block counts."""
+    one = floors.floor_bounds(qs.BlockQuadratic.from_blocks([[[2.0]]]), 0.1, 0.9)
+    path = oracles.adam(np.array([[2.0]]), np.array([0.3]), 4000, 0.1, 0.0, 0.9, 0.0, bias_correction=False)
+    assert_allclose(one.limsup, 0.1**2 / 8 * 2.0)
+    assert_allclose((path[-100:, 0] ** 2).max(), one.limsup, rtol=1e-9)  # ½·2·e²
+    two = floors.floor_bounds(qs.BlockQuadratic.from_blocks([[[2.0]], [[3.0, 1.0], [1.0, 3.0]]]), 0.1, 0.9)
+    assert_allclose(two.limsup, 0.1**2 / 8 * max(2.0, 2.0**2 / 3.0))
 
 
 @pytest.mark.parametrize(("beta2", "measured"), [(0.9, 3.7839), (0.99, 3.8891)])

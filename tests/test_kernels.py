@@ -50,9 +50,9 @@ def oracle_path(problem, optimizer, error):
 def start(problem):
     """A Gaussian start whose gradient has no tiny component: frozen Adam divides by it, and magnifies its rounding."""
     for seed in range(1000):
-        gradient = np.abs(problem.curvature(problem.start(seed)))
+        gradient = np.abs(problem.curvature(problem.initial_error(seed)))
         if all(part.min() > 0.01 * part.max() for part in problem.split(gradient)):
-            return problem.start(seed)
+            return problem.initial_error(seed)
     raise AssertionError("no such start")
 
 
@@ -88,7 +88,7 @@ def test_where_adam_magnifies_rounding_the_kernel_stays_within_it(name, optimize
         oracles.measures(hessian, oracles.adam(hessian, begin, STEPS, **optimizer.settings()))[0]
         for begin in (error, np.nextafter(error, np.inf))
     )
-    run = qs.solve(problem, optimizer, w0=error, tol=0, max_steps=STEPS, record=1)
+    run = qs.solve(problem, optimizer, e0=error, tol=0, max_steps=STEPS, record=1)
     apart = np.maximum.accumulate(np.abs(other / loss - 1))
     assert (np.abs(run.loss / loss - 1) <= np.maximum(1e-12, 100 * apart)).all()
 
@@ -96,8 +96,8 @@ def test_where_adam_magnifies_rounding_the_kernel_stays_within_it(name, optimize
 def test_the_comparison_can_fail():
     """The control: a rule off by 1e-9 in one setting is found out."""
     problem = PROBLEMS["case 4"]
-    error = problem.start(5)
-    run = qs.solve(problem, qs.Adam(beta2=0.999 + 1e-9), w0=error, tol=0, max_steps=STEPS, record=1)
+    error = problem.initial_error(5)
+    run = qs.solve(problem, qs.Adam(beta2=0.999 + 1e-9), e0=error, tol=0, max_steps=STEPS, record=1)
     loss, _ = oracles.measures(problem.hessian(), oracle_path(problem, qs.Adam(), error))
     assert np.max(np.abs(run.loss / loss - 1)) > 1e-11
 

@@ -28,7 +28,7 @@ PROBLEMS = {
 
 def loop(problem, lr, how, seed, steps):
     """SGD in numpy, with the gradients that `noise` says a step sees: losses before each step and at the end."""
-    e, losses = problem.start(seed) - problem.minimizer, []
+    e, losses = problem.initial_error(seed), []
     for t in range(1, steps + 2):
         losses.append(problem.loss(e + problem.minimizer))
         e = e - lr * noise.gradient(how, problem, e, seed, t)

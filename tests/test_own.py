@@ -27,14 +27,14 @@ def root(x, p=0.0):
     return sqrt(x) + EPS + p
 
 
-@qs.rule(label="Mine")
+@qs.rule(state="m v", label="Mine")
 def my_adam(g, m, v, lr=0.01, beta1=0.9):
     m = beta1 * m + (1 - beta1) * g
     v = BETAS[1] * v + (1 - BETAS[1]) * g * g
     return lr * m / root(v), m, v
 
 
-@qs.rule(scope="block")
+@qs.rule(scope="block", state=["v"])
 def mini(step, g, v, lr=0.01):
     total = 0.0
     for i in range(g.size):
@@ -53,12 +53,12 @@ def half(g, w, t, random, lr=1e-4, decay=0.0):
     return lr * (g + decay * w) * 2 if random < 0.5 and t > 3 else 0.0
 
 
-def gathered(weight, unbias, beta=0.9):
+def gathered(weight, beta=0.9):
     weight = beta * weight + (1 - beta)
     return weight, 1 / weight
 
 
-@qs.rule(tick=gathered)
+@qs.rule(state="m", tick=gathered, clock="weight, unbias")
 def unbiased(g, m, unbias, lr=1e-4, beta=0.9):
     m = beta * m + (1 - beta) * g
     return lr * m * unbias, m
@@ -87,7 +87,7 @@ def oracle(name, problem, steps, seed):
     """Each of the rules above as a loop in numpy."""
     from quadsim import noise
 
-    e, state, losses = problem.start(seed) - problem.minimizer, np.zeros((2, problem.dim)), []
+    e, state, losses = problem.initial_error(seed), np.zeros((2, problem.dim)), []
     blocks = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
     for t in range(1, steps + 2):
         losses.append(0.5 * e @ problem.curvature(e))
@@ -152,8 +152,8 @@ def test_a_weight_that_decays_decays_towards_zero_and_not_to_the_minimizer(good)
 
 BAD = {
     "a syntax error": (3, "def a(g, lr=0.1)\n    return lr * g", "not Python (expected ':')"),
-    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value, and the step and"),
-    "too many, unseen": (3, "def a(g, m, lr=0.1):\n    out = g, m, m\n    return out", "returns 3 values"),
+    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value, and the step and", "m"),
+    "too many, unseen": (3, "def a(g, m, lr=0.1):\n    out = g, m, m\n    return out", "returns 3 values", "m"),
     "no gradient": (3, "def a(x, lr=0.1):\n    return lr * x", "must have the parameter g"),
     "no learning rate": (3, "def a(g):\n    return g", "must have a learning rate"),
     "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
@@ -162,14 +162,15 @@ BAD = {
     "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "may return nothing"),
     "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),
     "a learning rate of 0": (3, "def a(g, lr=0):\n    return lr * g", "the setting lr must be a finite number above 0"),
-    "a setting of another meaning": (3, "def a(g, scope=2.0, lr=0.1):\n    return lr * g", "scope means something"),
-    "a setting that is a column": (3, "def a(g, median=2.0, lr=0.1):\n    return lr * g", "median means something"),
+    "a setting of another meaning": (3, "def a(g, scope=2.0, lr=0.1):\n    return lr * g", "scope is reserved"),
+    "a setting called label": (3, "def a(g, label=2.0, lr=0.1):\n    return lr * g", "label is reserved"),
+    "a setting that is a column": (3, "def a(g, median=2.0, lr=0.1):\n    return lr * g", "median is reserved"),
     "a decorator": (2, "@wraps\ndef a(g, lr=0.1):\n    return lr * g", "has a decorator"),
     "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
     "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
     "one name for two": (4, "def a(g, lr=0.1):\n    y = [N for N in (1, 2)]\n    return N + y[0]", "a variable here"),
     "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "returns something that is no real number"),
-    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "returns something that is no real number"),
+    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "returns something that is no real number", "m"),
     "an exception": (3, "def a(g, lr=0.1):\n    assert g > 1e9\n    return g", "raised AssertionError"),
     "a list": (5, "def a(g, lr=0.1):\n    x = g\n    return x * TABLE[0]\n\nTABLE = [1]", "uses 'TABLE', a list"),
     "an array": (4, "def a(g, lr=0.1):\n    return g * ONES[0]\n\nONES = np.ones(3)", "uses 'ONES', a ndarray"),
@@ -181,16 +182,17 @@ BAD = {
     "nan": (5, "def a(g, lr=0.1):\n    x = -abs(g)\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 1 with"),
     "nan in a helper": (6, "def a(g, lr=0.1):\n    return h(g)\ndef h(x):\n    return np.log(-abs(x))", "gave nan"),
     "nan late": (5, "def a(g, t, lr=1.0):\n    x = 4 - t\n    y = np.sqrt(x)\n    return lr * y", "gave nan at step 5"),
-    "nan in the state": (4, "def a(g, m, lr=0.1):\n    n = np.log(-abs(g))\n    return m, n", "gave nan at step 1 "),
+    "nan in the state": (4, "def a(g, m, lr=0.1):\n    n = np.log(-abs(g))\n    return m, n", "gave nan at", "m"),
     "beside a default": (4, "def a(g, lr=0.1):\n    return h(g) + g.foo\ndef h(x, p=2.0):\n    return x * p", "'foo'"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", BAD)
 def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
-    line, text, sentence = BAD[what]
+    line, text, sentence, *state = BAD[what]
     monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(f"import numpy as np, quadsim as qs; from odd import N, wraps\n@qs.rule\n{text}\n")
+    decorator = f"@qs.rule(state={' '.join(state)!r})" if state else "@qs.rule"
+    Path("bad.py").write_text(f"import numpy as np, quadsim as qs; from odd import N, wraps\n{decorator}\n{text}\n")
     Path("odd.py").write_text(
         "import functools\nN = 2\ndef wraps(f):\n    @functools.wraps(f)\n    def inner(*a, **k):\n"
         "        return f(*a, **k)\n    return inner\n"
@@ -211,18 +213,18 @@ def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
 
 
 BAD_BLOCKS = {
-    "another array": (5, "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
-    "another state": (4, "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed in"),
-    "a value": (4, "def a(step, g, lr=0.1):\n    return f(g)", "fills `step` and returns nothing"),
-    "out of bounds": (3, "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
+    "another array": (5, "", "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
+    "another state": (4, "m", "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed"),
+    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "fills `step` and returns nothing"),
+    "out of bounds": (3, "", "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", BAD_BLOCKS)
 def test_what_is_wrong_with_a_rule_for_blocks(what, tmp_path, monkeypatch):
-    line, text, sentence = BAD_BLOCKS[what]
+    line, state, text, sentence = BAD_BLOCKS[what]
     monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(f"import quadsim as qs\n@qs.rule(scope='block')\n{text}\n")
+    Path("bad.py").write_text(f"import quadsim as qs\n@qs.rule(scope='block', state={state!r})\n{text}\n")
 
     def load_and_run():
         own.load("bad.py")
@@ -236,8 +238,8 @@ def test_what_is_wrong_with_a_rule_for_blocks(what, tmp_path, monkeypatch):
 
 BAD_TICKS = {
     "the gradient": ("def tk(g, c):\n    return g, c", "cannot have g"),
-    "nothing to keep": ("def tk(t):\n    return t", "a parameter for each value"),
-    "too many values": ("def tk(c):\n    return c, c", "returns 2 values, and has 1 to keep"),
+    "too many values": ("def tk(c):\n    return c, c", "returns 2 values, and clock declares 1: c"),
+    "nothing": ("def tk(c):\n    c = 1.0", "tk may return nothing"),
     "another default": (
         "def tk(c, beta=0.5):\n    return c * beta",
         "one default here, 0.25, and another in tick, 0.5",
@@ -251,7 +253,7 @@ def test_what_is_wrong_with_a_tick(what, tmp_path, monkeypatch):
     text, sentence = BAD_TICKS[what]
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(
-        f"import numpy as np, quadsim as qs\n{text}\n@qs.rule(tick=tk)\n"
+        f"import numpy as np, quadsim as qs\n{text}\n@qs.rule(tick=tk, clock='c')\n"
         "def a(g, c, lr=1e-4, beta=0.25):\n    return lr * g * (1 + c)\n"
     )
 
@@ -262,6 +264,116 @@ def test_what_is_wrong_with_a_tick(what, tmp_path, monkeypatch):
     with pytest.raises(RuleError) as raised:
         load_and_run()
     assert sentence in str(raised.value)
+
+
+UNDECLARED = {  # declaration, signature, part of the sentence
+    "an unknown name": ("", "g, loss, lr=1.0", "undeclared loss: given are g, w, t, random; a setting needs a default"),
+    "how to declare it": ("", "g, m, v, lr=1.0", 'undeclared m, v: given are g, w, t, random; a setting needs a '
+                          'default; state is declared by @rule(state="m v")'),
+    "one more": ("state='m'", "g, m, v, lr=1.0", 'state is declared by @rule(state="m v")'),
+    "the gradient's name": ("", "g, grad, lr=1.0", "undeclared grad (did you mean g?): "),
+    "the weight's": ("", "g, weights, lr=1.0", "undeclared weights (did you mean w?): "),
+    "another case": ("", "g, T, lr=1.0", "undeclared T (did you mean t?): "),
+    "a misspelling": ("", "g, randon, lr=1.0", "undeclared randon (did you mean random?): "),
+    "of a setting": ("", "g, beta, lr=1.0, beta1=0.9", "undeclared beta (did you mean beta1?): "),
+    "of state": ("state='mean'", "g, maen, lr=1.0", "undeclared maen (did you mean mean?): "),
+    "a clock's value": ("tick=tk, clock='weight'", "g, wieght, lr=1.0", "undeclared wieght (did you mean weight?): "
+                        "given are g, w, t, random, weight; "),
+    "many": ("", f"g, {', '.join(f'a{n}' for n in range(200))}, lr=1.0", "undeclared a0, a1, a2, a3, a4, a5, a6, a"),
+    "step": ("", "g, step, lr=1.0", 'step is given to rules with scope="block" or "all" only'),
+    "of a block": ("scope='block'", "step, g, v, lr=1.0", "undeclared v: given are g, w, t, random, step; "),
+    "of all": ("scope='all', state='m'", "step, g, m, v, lr=1.0", 'declared by @rule(state="m v")'),
+    "state that is no parameter": ("state='m v'", "g, m, lr=1.0", "v is declared as state, and is not a parameter"),
+    "state with a default": ("state='m'", "g, m=0.5, lr=1.0", "m is declared as state, which starts at 0, and cannot"),
+    "a clock with a default": ("tick=tk, clock='weight'", "g, weight=1.0, lr=1.0", "weight is declared as clock"),
+    "state that is given": ("state='t'", "g, t, lr=1.0", "t has a meaning of its own and cannot be state"),
+    "the learning rate": ("state='lr'", "g, lr=1.0", "lr has a meaning of its own and cannot be state"),
+    "the step": ("state='step'", "g, step, lr=1.0", "step has a meaning of its own and cannot be state"),
+    "a reserved name": ("state='label'", "g, label, lr=1.0", "label is reserved: rename this parameter"),
+    "a name twice": ("state='m m'", "g, m, lr=1.0", "state lists m twice"),
+    "no name": ("state='m-v'", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 'm-v'"),
+    "a number": ("state=3", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
+    "numbers": ("state=(3,)", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
+    "nothing at all": ("state=None", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got None"),
+    "state and clock": ("tick=tk, clock='weight', state='weight'", "g, weight, lr=1.0", "tk is called once a step for "
+                        "all, and cannot have weight"),
+    "a clock without a tick": ("clock='weight'", "g, weight, lr=1.0", "clock requires tick"),
+    "a tick without a clock": ("tick=tk", "g, weight, lr=1.0", 'must be declared: @rule(clock="weight")'),
+    "a longer clock": ("tick=tk, clock='weight extra'", "g, lr=1.0", "tk returns 1 value, and clock declares 2"),
+    "a set, without order": ("state={'m', 'v'}", "g, m, v, lr=1.0", "state must list names"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNDECLARED)
+def test_parameters_are_given_declared_or_have_a_default(what, tmp_path, monkeypatch):
+    declaration, parameters, sentence = UNDECLARED[what]
+    monkeypatch.chdir(tmp_path)
+    decorator = f"@qs.rule({declaration})" if declaration else "@qs.rule"
+    Path("bad.py").write_text(
+        "import quadsim as qs\ndef tk(weight):\n    return weight + 1\n"
+        f"{decorator}\ndef a({parameters}):\n    return unlike_all_else(lr * g)\n"
+    )
+    before = dict(optimizers.OPTIMIZERS)
+    with pytest.raises(RuleError) as raised:
+        own.load("bad.py")
+    message = str(raised.value)
+    assert sentence in message
+    assert message.startswith(("bad.py:5: ", "bad.py:2: ", "bad.py:3: tk "))
+    assert len(message) <= 190
+    assert before == optimizers.OPTIMIZERS
+
+
+def test_an_undeclared_parameter_is_shown_on_its_own_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(
+        "import quadsim as qs\n@qs.rule(\n    state='m',\n)\ndef a(\n    g,\n    m,\n    loss,\n    lr=1.0,\n):\n"
+        "    return lr * loss * g, m\n"
+    )
+    with pytest.raises(RuleError, match=r'bad\.py:8: undeclared loss: .*@rule\(state="m loss"\): loss,$'):
+        own.load("bad.py")
+
+
+UNDECLARED_TICKS = {
+    "an unknown name": ("def tk(c, loss):\n    return c", "c", "undeclared loss: given are t; a setting needs a "
+                        'default; clock is declared by @rule(clock="c loss")'),
+    "a misspelling": ("def tk(weigth):\n    return weigth", "weight", "undeclared weigth (did you mean weight?): "),
+    "state": ("def tk(c, m):\n    return c", "c", "tk is called once a step for all, and cannot have m"),
+    "nothing declared": ("def tk(c, n):\n    return c, n", "", '@rule(clock="c n")'),
+    "without parameters": ("def tk(t):\n    return t", "", '@rule(clock="weight")'),
+    "a default": ("def tk(c=1.0):\n    return c", "c", "c is declared as clock, which starts at 0, and cannot have"),
+    "unused": ("def tk(c):\n    return c, c", "c d", "d is declared in clock, and neither the rule nor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNDECLARED_TICKS)
+def test_the_values_of_a_clock_are_declared(what, tmp_path, monkeypatch):
+    text, clock, sentence = UNDECLARED_TICKS[what]
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(
+        f"import quadsim as qs\n{text}\n@qs.rule(tick=tk, clock={clock!r}, state='m')\n"
+        f"def a(g, m, lr=1.0):\n    return lr * g, m\n"
+    )
+    with pytest.raises(RuleError) as raised:
+        own.load("bad.py")
+    assert sentence in str(raised.value)
+    assert len(str(raised.value)) <= 190
+
+
+def test_a_clock_may_be_returned_and_not_read_by_its_tick(good):
+    assert optimizers.OPTIMIZERS["unbiased"].clock == ("weight", "unbias")
+
+
+@pytest.mark.parametrize("state", ["m v", "m,v", " m ,  v ", ("m", "v"), ["m", "v"]], ids=repr)
+def test_state_is_declared_as_text_or_as_a_sequence(state):
+    @qs.rule(state=state)
+    def declared(g, v, m, lr=1.0):
+        return lr * g, m, v
+
+    assert declared.state == ("m", "v")  # in the declared order, as values are returned
+
+
+def test_names_in_place_of_the_function(check_refused):
+    check_refused(lambda: qs.rule("m v"), "@rule('m v') must name what is declared: write @rule(state=…)")
 
 
 ODD = """
@@ -275,7 +387,7 @@ MINUS = -0.0
 \f
 def quadsim_rule_1_helper(x):
     return x * ONE
-@qs.rule
+@qs.rule(state="np math at k new0")
 def odd(g, np, math, at, k, new0, lr=1e-5, Beta=0.5, flag=True):
     update = [i * 1.0 for i in range(3)]
     tick = sqrt(update[2] * TWO) + MINUS
@@ -299,16 +411,16 @@ def test_odd_names_and_constants_mean_what_they_say(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "linear"),
     [
-        ("def a(g, lr=0.1):\n    return lr * g", True),
+        ("def a(g, m, lr=0.1):\n    return lr * g, m", True),
         ("def a(g, m, w, t, lr=0.1):\n    m = 0.9 * m + g + 0.1 * w\n    return lr * m / t, m", True),
         ("def a(g, m, lr=0.1):\n    m = 0.9 * m + g\n    return lr * np.sign(m), m", False),
-        ("def a(g, v, lr=0.1):\n    v = 0.9 * v + g * g\n    return lr * g / (np.sqrt(v) + 1e-8), v", False),
-        ("def a(g, lr=0.1):\n    return lr * g * g * g", False),
+        ("def a(g, m, lr=0.1):\n    m = 0.9 * m + g * g\n    return lr * g / (np.sqrt(m) + 1e-8), m", False),
+        ("def a(g, m, lr=0.1):\n    return lr * g * g * g, m", False),
     ],
 )
 def test_whether_steps_grow_with_gradients_is_found_out(text, linear, tmp_path):
     """Where they do, a block that shrinks to nothing is no underflow to stop at; where they do not, it is."""
-    (tmp_path / "some.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule\n{text}\n")
+    (tmp_path / "some.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule(state='m')\n{text}\n")
     own.load(str(tmp_path / "some.py"))
     assert optimizers.OPTIMIZERS["a"].linear == linear
 

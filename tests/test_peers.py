@@ -150,7 +150,7 @@ MUON = [
 
 
 def start(problem, optimizer):
-    return problem.minimizer + (FAR if optimizer in (qs.RMSProp(), qs.Muon()) else 1) * problem.start(0)
+    return problem.minimizer + (FAR if optimizer in (qs.RMSProp(), qs.Muon()) else 1) * problem.initial_error(0)
 
 
 def ours(problem, optimizer):
@@ -251,7 +251,7 @@ def test_where_torch_and_optax_differ_we_are_torch(torch, optax):
 def test_the_comparison_can_fail():
     """The control: another place for eps (inside the root) is further off than the tolerance."""
     problem = PROBLEMS[1]
-    run, e = ours(problem, qs.Adam(eps=1e-3)), problem.start(0)
+    run, e = ours(problem, qs.Adam(eps=1e-3)), problem.initial_error(0)
     m = v = np.zeros(9)
     for t in range(1, STEPS + 1):
         g = problem.curvature(e)

@@ -109,7 +109,8 @@ def test_the_columns_and_the_order_of_medians():
     assert list(table) == names.split()
     assert list(table["case"].unique()) == [4, 3]  # words as they come
     assert list(table["kappa"].unique()) == sorted(KAPPAS)  # numbers as they are
-    assert list(plots.medians(frame, ["kappa"]))[:2] == ["kappa", "optimizer"]
+    assert list(plots.medians(frame, ["kappa"]))[:3] == ["kappa", "case", "optimizer"]  # cases are not pooled
+    assert list(plots.medians(frame[frame["case"] == 3], ["kappa"]))[:2] == ["kappa", "optimizer"]
 
 
 def test_a_run_that_did_not_get_there_is_later_than_all_that_did():
@@ -169,7 +170,8 @@ def test_a_million_rows_take_seconds():
 
     rng = np.random.default_rng(0)
     size = 10**6
-    frame = pd.DataFrame({"kappa": rng.choice(np.geomspace(10, 1e6, 50), size), "seed": 0, "tol": 1e-6, "error": None})
+    frame = pd.DataFrame({"kappa": rng.choice(np.geomspace(10, 1e6, 50), size), "tol": 1e-6, "error": None})
+    frame["seed"] = np.arange(size)
     frame["case"], frame["optimizer"] = rng.integers(1, 5, size), rng.choice(["gd", "adam", "sgd"], size)
     frame["steps_to_tol"] = pd.array(rng.integers(1, 10**6, size), dtype="Int64")
     frame["status"], frame["predicted_rate"] = "converged", 0.9
@@ -367,7 +369,7 @@ def test_a_map_hatches_what_was_not_reached_and_crosses_what_diverged():
     frame.loc[(frame["lr"] > 0.05) & (frame["momentum"] == 1), "status"] = "diverged"
     frame = frame[(frame["optimizer"] != "gd") | (frame["momentum"] == 0)]
     frame.loc[frame["optimizer"] == "gd", "momentum"] = np.nan
-    figure = plots.sweep_figure(frame, axes=["lr", "momentum", "optimizer"])
+    figure = plots.heat_maps(frame, "lr", "momentum", axes=["optimizer"])
     axes, _ = figure.axes
     assert axes.get_title(loc="left") == "Heavy ball"
     (hatched,) = [part for part in axes.collections if part.get_hatch()]
@@ -413,14 +415,22 @@ def test_a_learning_rate_that_the_problem_decides_is_no_axis():
     assert kind(plots.sweep_figure(several, axes=["lr", "optimizer"])) == "dots"  # texts are words
 
 
-def test_too_many_panels_are_told():
+def test_every_panel_is_drawn_or_the_figure_is_refused():
     frame = sweep(seeds=1, kappa=KAPPAS, rotation=np.linspace(0, 1, 5), batch=range(1, 6))
-    figure = plots.sweep_figure(frame, axes=["kappa", "rotation", "batch"])
-    assert len(figure.axes) == 12
-    assert "12 of 25 panels" in figure.get_supxlabel()
-    few = plots.sweep_figure(frame[frame["batch"] < 3], axes=["kappa", "rotation", "batch"])
-    assert len(few.axes) == 10
-    assert "panels" not in few.get_supxlabel()
+    axes = ["kappa", "rotation", "batch"]
+    figure = plots.sweep_figure(frame, axes=axes)
+    titles = {one.get_title(loc="left").replace("\n", " ") for one in figure.axes}
+    assert titles == {f"rotation = {r:g}, batch = {b}" for r in np.linspace(0, 1, 5) for b in range(1, 6)}
+    many = sweep(seeds=1, kappa=KAPPAS, basis=[f"b{k}" for k in range(8)], map=[f"m{k}" for k in range(8)])
+    with pytest.raises(ValueError, match="the figure would have 64 panels, for basis, map, and 60 is the most: select"):
+        plots.sweep_figure(many, axes=["kappa", "basis", "map"])
+
+
+def test_maps_take_the_place_of_too_many_panels():
+    frame = sweep(seeds=1, kappa=KAPPAS, rotation=np.linspace(0, 1, 9), batch=range(1, 9), optimizer=("gd", "adam"))
+    figure = plots.sweep_figure(frame, axes=["kappa", "rotation", "batch", "optimizer"])
+    assert kind(figure) == "maps"
+    assert len(figure.axes) == 2 * len(KAPPAS) + 1  # a map for each κ and optimizer, and the bar
 
 
 def test_dots_and_bars_are_medians_and_quartiles():

@@ -94,9 +94,10 @@ def test_bases_are_drawn_afresh_or_as_good(n, rotation):
 
 
 def test_a_start_is_the_caller_s_own(problem):
-    start = problem.start(4)
+    start = problem.initial_error(4)
     start[:] = 0
-    assert_array_equal(problem.start(4), stream(4, "start").standard_normal(8))
+    assert_array_equal(problem.initial_error(4), stream(4, "start").standard_normal(8))
+    assert_array_equal(problem.start(4), problem.minimizer + problem.initial_error(4))
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1", [1]], ids=repr)

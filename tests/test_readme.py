@@ -1,11 +1,14 @@
 """What the README says was measured is what the files beside it say."""
 
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from quadsim.table import read_csv
 
 ROOT = Path(__file__).parent.parent
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
@@ -13,7 +16,7 @@ README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
 def case_rows():
     """The table of the cases, from the file that `python -m quadsim cases seeds=100` wrote."""
-    told = pd.read_csv(ROOT / "figures/cases-seeds-100.csv").set_index(["problem", "optimizer"])
+    told = read_csv(ROOT / "figures/cases-seeds-100.csv").set_index(["problem", "optimizer"])
     for problem in ("case 1", "case 2", "case 3", "case 4"):
         cells = []
         for optimizer in ("gd", "frozen-adam"):
@@ -37,11 +40,26 @@ def test_the_count_of_recipes(monkeypatch):
     recipes = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "recipes", recipes)
     spec.loader.exec_module(recipes)
-    _, shifted, unshifted = recipes.table(pd.read_csv(ROOT / "figures/recipes.csv"))
+    _, shifted, unshifted = recipes.table(read_csv(ROOT / "figures/recipes.csv"))
     sentence = " ".join(recipes.summary(shifted, unshifted).split())
     assert sentence in README
     assert sentence in " ".join((ROOT / "figures/recipes.md").read_text(encoding="utf-8").split())
     assert sentence.replace("40 recipes", "41 recipes") not in README
+
+
+def test_the_table_of_coverage():
+    """Exact and in shape; the simulated numbers of one row are made again."""
+    coverage = runpy.run_path(str(ROOT / "experiments/interval_coverage.py"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if " | order statistics | " in line or line.startswith("| 6 | 1 and 6")]
+    assert rows[0] == f"| seeds | order statistics | exact | {' | '.join(coverage['LAWS'])} |"
+    cells = rows[1].strip("| ").split(" | ")
+    assert cells[2] == f"{100 * coverage['exact'](6):.1f} %"
+    assert cells[3:] == [f"{100 * coverage['coverage'](law, 6):.1f} %" for law in coverage["LAWS"]]
+    for count in coverage["COUNTS"]:
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| {count} | ") and " and " in line[:14])
+        shares = [float(cell.removesuffix(" %")) for cell in row.strip("| ").split(" | ")[2:]]
+        assert min(shares) >= 95
 
 
 def test_every_figure_that_is_shown_is_there():

@@ -1,6 +1,7 @@
 """Reproductions: verdicts come from the data beside them, fail on planted changes, and the README says the same."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -244,8 +245,8 @@ def test_json_is_all_that_is_printed(clone, capsys):
         (["fats=true"], "fast"),
         (["fast=maybe"], "true"),
         (["workers=0"], "workers"),
-        (["experiments/none.py"], "is not there"),
-        ([ORDER[1]], "is not there"),
+        (["experiments/none.py"], "No such file"),
+        ([ORDER[1]], "No such file"),
         ([ORDER[0], "redraw=true"], "without redraw=true"),
         ([ORDER[0], "fast.x=true"], "fast"),
     ],
@@ -482,3 +483,50 @@ def test_a_formula_that_is_off_by_a_millionth_is_found_out(monkeypatch):
     found = {check.what: check.verdict for check in one.check(one.measure(True))}
     assert found.pop("2-D, κ_eff") == "differs"
     assert "reproduced" in found.values()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("words", [[], ["fast=true"], ["out=there"], ["out=there", "fast=true"]], ids=str)
+def test_a_run_from_elsewhere_writes_to_the_working_folder_only(clone, tmp_path, monkeypatch, words):
+    assert reproduce(ORDER[0]) == 0
+    before = contents(tmp_path)
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setattr(reproduction, "__file__", str(tmp_path / "quadsim" / "reproduction.py"))
+    (tmp_path / "README.md").write_text("<!-- verdicts -->\nold\n<!-- end of verdicts -->\n")
+    before[tmp_path / "README.md"] = (tmp_path / "README.md").read_bytes()
+    assert reproduce(ORDER[0], *words) == 0
+    assert contents(tmp_path) == before
+    folder = "there" if "out=there" in words else "figures/fast" if "fast=true" in words else "figures"
+    assert sorted({str(path.parent.relative_to(elsewhere)) for path in contents(elsewhere)}) == [folder]
+
+
+def test_a_full_run_into_the_clone_from_elsewhere_leaves_its_readme_alone(clone, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    script = tmp_path / "experiments" / f"{ORDER[0]}.py"
+    assert reproduce(str(script), f"out={tmp_path / 'figures'}") == 0
+    assert (tmp_path / f"figures/{ORDER[0].replace('_', '-')}.png").is_file()
+    assert "old" in (tmp_path / "README.md").read_text()
+
+
+def test_an_unrelated_folder_of_experiments_is_not_taken_for_the_scripts(tmp_path, monkeypatch, capsys):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/mine.py").write_text("raise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    (found,) = reproduction.scripts([ORDER[0]])
+    assert found.parent == EXPERIMENTS
+    monkeypatch.setattr(reproduction, "__file__", str(tmp_path / "site-packages/quadsim/reproduction.py"))
+    assert reproduce() == 2
+    assert "are not installed with the package" in capsys.readouterr().err
+
+
+def test_no_script_writes_beside_itself():
+    """Figures go to the working folder, wherever the scripts are."""
+    for path in EXPERIMENTS.glob("*.py"):
+        assert not re.search("__file__.*figures", path.read_text(encoding="utf-8")), path.name

@@ -43,6 +43,50 @@ def test_drops():
     assert_allclose(factors(qs.Schedule("step"), 9), np.repeat([1, 0.1, 0.01], 3))
 
 
+def test_drops_are_counted_from_the_end_of_the_warm_up():
+    found = factors(qs.Schedule("step", warmup=10, every=10, drop=0.5), 40)
+    assert_allclose(found, [*np.arange(1, 11) / 10, *np.repeat([1, 0.5, 0.25], 10)])
+    shares = factors(qs.Schedule("step", warmup=0.1, every=0.3), 100)  # shares of the whole run
+    assert_allclose(shares[10:], np.repeat([1, 0.1, 0.01], 30))
+
+
+@pytest.mark.parametrize(("warmup", "steps"), [(1, 30), (7, 30), (10, 11), (25, 100)])
+@pytest.mark.parametrize("kind", ["constant", "cosine", "linear", "step"])
+def test_a_warm_up_and_a_decay_are_torch_s_in_sequence(kind, warmup, steps):
+    torch = pytest.importorskip("torch")
+    lr_scheduler = torch.optim.lr_scheduler
+    optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64, requires_grad=True)], lr=1.0)
+    decay = {
+        "constant": lambda: lr_scheduler.ConstantLR(optimizer, factor=1.0),
+        "cosine": lambda: lr_scheduler.CosineAnnealingLR(optimizer, steps - warmup),
+        "linear": lambda: lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps - warmup),
+        "step": lambda: lr_scheduler.StepLR(optimizer, 4, 0.3),
+    }[kind]()
+    rise = lr_scheduler.LambdaLR(optimizer, lambda k: (k + 1) / warmup)
+    theirs = lr_scheduler.SequentialLR(optimizer, [rise, decay], milestones=[warmup])
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    assert_allclose(factors(qs.Schedule(kind, warmup=warmup, every=4, drop=0.3), steps), rates, atol=1e-12)
+
+
+@pytest.mark.parametrize(("warmup", "steps"), [(1, 30), (7, 30), (10, 11), (25, 100)])
+@pytest.mark.parametrize("kind", ["constant", "cosine", "linear", "step"])
+def test_a_warm_up_and_a_decay_are_optax_s_joined(kind, warmup, steps):
+    optax = pytest.importorskip("optax")
+    decay = {
+        "constant": lambda: optax.constant_schedule(1.0),
+        "cosine": lambda: optax.cosine_decay_schedule(1.0, steps - warmup),
+        "linear": lambda: optax.linear_schedule(1.0, 0.0, steps - warmup),
+        "step": lambda: optax.exponential_decay(1.0, 4, 0.3, staircase=True),
+    }[kind]()
+    joined = optax.join_schedules([lambda count: (count + 1) / warmup, decay], [warmup])
+    theirs = [float(joined(count)) for count in range(steps)]
+    assert_allclose(factors(qs.Schedule(kind, warmup=warmup, every=4, drop=0.3), steps), theirs, rtol=2e-5, atol=1e-6)
+
+
 @given(st.sampled_from(KINDS), st.integers(2, 400), st.floats(0, 0.9), st.data())
 def test_a_slice_is_part_of_the_whole(kind, steps, warmup, data):
     """Factors are computed slice by slice on the way: the same numbers, within [0, 1]."""
@@ -62,9 +106,9 @@ def test_runs_follow_the_schedule(kind, optimizer, monkeypatch):
     monkeypatch.setattr("quadsim.tiles.FIRST_SLICE", 1)
     problem, schedule = qs.case(3, seed=2), qs.Schedule(kind, warmup=0.05)
     run = qs.solve(problem, optimizer, schedule=schedule, max_steps=120, tol=0, record=1)
-    e, m, v, losses = problem.start(0), 0.0, 0.0, []
+    e, m, v, losses = problem.initial_error(0), 0.0, 0.0, []
     for t, factor in enumerate([*factors(schedule, 120), 0.0], start=1):
-        losses.append(problem.loss(e))
+        losses.append(0.5 * e @ problem.curvature(e))
         g = problem.curvature(e)
         if optimizer.name == "gd":
             e = e - optimizer.lr * factor * g

@@ -11,11 +11,12 @@ import quadsim as qs
 from quadsim.trajectory import MOST_RECORDED, record_marks
 
 PROBLEM = qs.case(3, seed=0)
+E0 = PROBLEM.initial_error(0)
 ONE = qs.BlockQuadratic.from_spectra([[2.0]])
 
 
 def test_steps_to_tol_is_the_first_step_whatever_was_recorded():
-    path = oracles.gd(PROBLEM.hessian(), PROBLEM.start(0), 40_000, qs.GD().resolved(PROBLEM, PROBLEM.start(0)).lr)
+    path = oracles.gd(PROBLEM.hessian(), E0, 40_000, qs.GD().resolved(PROBLEM, E0).lr)
     _, norms = oracles.measures(PROBLEM.hessian(), path)
     for tol in (0.5, 1e-2, 1e-6):
         expected = int(np.argmax(norms <= tol * norms[0]))
@@ -53,14 +54,14 @@ def test_divergence_is_a_status_and_its_record_is_finite():
 
 def test_growth_that_ends_is_no_divergence():
     """From a start at distance 1e-12, Adam first moves away by its own step size: a factor 1e18 in the loss."""
-    run = qs.solve(PROBLEM, qs.Adam(lr=1e-2, beta2=0.9), w0=np.full(9, 1e-12), tol=0, max_steps=2000)
+    run = qs.solve(PROBLEM, qs.Adam(lr=1e-2, beta2=0.9), e0=np.full(9, 1e-12), tol=0, max_steps=2000)
     assert run.status is qs.Status.MAX_STEPS
     assert run.loss.max() > 1e15 * run.loss[0]
 
 
 def test_a_start_at_the_minimizer_has_converged():
     for optimizer in (qs.GD(), qs.FrozenAdam(), qs.Adam()):
-        run = qs.solve(PROBLEM, optimizer, w0=np.zeros(9))
+        run = qs.solve(PROBLEM, optimizer, w0=PROBLEM.minimizer)
         assert (run.status, run.steps_to_tol) == (qs.Status.CONVERGED, 0)
 
 
@@ -215,7 +216,7 @@ def test_tol_1_is_met_by_the_start_itself():
 
 @pytest.mark.parametrize("size", [1e150, 1e200, 1e308])
 def test_a_start_beyond_float64_has_diverged(size):
-    run = qs.solve(PROBLEM, qs.GD(), w0=np.full(9, size), max_steps=10)
+    run = qs.solve(PROBLEM, qs.GD(), e0=np.full(9, size), max_steps=10)
     assert run.status in (qs.Status.DIVERGED, qs.Status.MAX_STEPS)
     assert (run.status is qs.Status.DIVERGED) == (size > 1e150)
     assert np.isfinite(run.loss).all()
@@ -278,7 +279,7 @@ def test_ctrl_c_reaches_every_thread():
         ),
         (lambda: qs.solve_lanes(PROBLEM, []), "0 optimizers, 1 starts and 1 seeds make no lanes"),
         (lambda: qs.solve_lanes(PROBLEM, [qs.GD()] * 3, seeds=[1, 2]), "3 optimizers, 1 starts and 2 seeds"),
-        (lambda: qs.solve(qs.case(3, rotation=0), qs.FrozenAdam(), w0=[0, *[1] * 8]), "which is 0 in coordinate 0"),
+        (lambda: qs.solve(qs.case(3, rotation=0), qs.FrozenAdam(), e0=[0, *[1] * 8]), "which is 0 in coordinate 0"),
         (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
     ],
 )

@@ -19,7 +19,7 @@ from quadsim import compiler, table, theory
 from quadsim.checks import InputError
 from quadsim.optimizers import OPTIMIZERS, by_name
 from quadsim.store import Store
-from quadsim.sweeps import Grid, axes, code, plan
+from quadsim.sweeps import Grid, axes, plan, syntax
 
 RULES = """import numpy as np
 import quadsim as qs
@@ -31,7 +31,7 @@ def calm(x):
     return SLOW * x
 
 
-@qs.rule
+@qs.rule(state="m")
 def drag(g, m, lr=1e-4, beta=0.5):
     m = beta * m + g
     return lr * calm(m), m
@@ -116,17 +116,17 @@ def check_row(asked, row):
     """All of a row beside what the other doors to the same numbers say."""
     problem, optimizer, seed = problem_of(asked, row), optimizer_of(asked, row), int(row["seed"])
     start = row.get("start") if there(row, "start") else "gaussian"
-    w0 = problem.start(seed, float(start) if not isinstance(start, str) else start)
+    e0 = problem.initial_error(seed, float(start) if not isinstance(start, str) else start)
     steps = int(row["steps"]) if there(row, "steps") else None
     if row["engine"] == "exact":
-        run = qs.exact(problem, optimizer, w0=w0, max_steps=steps, tol=row["tol"])
+        run = qs.exact(problem, optimizer, e0=e0, max_steps=steps, tol=row["tol"])
     else:
         kinds = {"batch": int, "factor": str, "noise": float, "label_noise": float}
         noise = qs.Noise(**{key: kind(row[key]) for key, kind in kinds.items() if there(row, key)})
         schedule = row["schedule"] if there(row, "schedule") else "constant"
         schedule = qs.Schedule(schedule, **{key: row[key] for key in ("warmup", "every", "drop") if there(row, key)})
         run = qs.solve(
-            problem, optimizer, w0=w0, seed=seed, max_steps=steps, tol=row["tol"], noise=noise, schedule=schedule
+            problem, optimizer, e0=e0, seed=seed, max_steps=steps, tol=row["tol"], noise=noise, schedule=schedule
         )
     assert row["status"] == str(run.status)
     assert (int(row["steps_to_tol"]) if there(row, "steps_to_tol") else None) == run.steps_to_tol
@@ -143,13 +143,13 @@ def check_row(asked, row):
     if "kappa" not in asked:
         assert row["kappa"] == problem.kappa
     assert row["max_block_kappa"] == max(problem.block_kappas)
-    assert row["kappa_eff"] == theory.kappa_eff(problem, w0)
-    assert row["r"] == theory.r(problem, w0)
+    assert row["kappa_eff"] == theory.kappa_eff(problem, e0=e0)
+    assert row["r"] == theory.r(problem, e0=e0)
     far = qs.spectra.eigenvalue_distance(problem.eigenvalues) if len(problem.eigenvalues) > 1 else None
     assert (row["js_distance"] if there(row, "js_distance") else None) == far
     if row["engine"] == "exact":
         needs_start = isinstance(optimizer, qs.FrozenAdam)
-        assert row["predicted_rate"] == theory.rate(problem, optimizer, w0 if needs_start else None)
+        assert row["predicted_rate"] == theory.rate(problem, optimizer, e0=e0 if needs_start else None)
     if row["status"] == "converged" and run.last_step > 20 and run.log_loss.size > 4:
         half = int(np.searchsorted(run.steps, run.last_step / 2))
         mean = math.exp((run.log_loss[-1] - run.log_loss[half]) / (run.last_step - run.steps[half]))
@@ -563,8 +563,8 @@ def test_an_edited_rule_changes_the_key_and_its_words_do_not(tmp_path, forgotten
         ("SLOW * x", "x * SLOW"),
         ("beta * m + g", "g + beta * m"),
         ("beta=0.5", "beta=0.75"),
-        ("@qs.rule", "@qs.rule(linear=False)"),
-        ("@qs.rule\ndef drag(g,", '@qs.rule(random_by="block")\ndef drag(g, random,'),
+        ('@qs.rule(state="m")', '@qs.rule(state="m", linear=False)'),
+        ('@qs.rule(state="m")\ndef drag(g,', '@qs.rule(state="m", random_by="block")\ndef drag(g, random,'),
     ):
         assert key(RULES.replace(old, new)) != base, new
     assert key(RULES) == base
@@ -590,28 +590,12 @@ def test_an_edited_kernel_changes_the_keys_of_what_it_runs(monkeypatch):
     assert again[1] != iterated
 
 
-MODULES = [
-    "streams", "problem", "cases", "closed", "course", "modes", "twofold", "trajectory", "theory.rates",
-    "theory.constants", "spectra.made", "spectra.library", "spectra.files", "spectra.distance", "optimizers.descent",
-    "request", "sweeps.cells",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_other_code_in_a_module_changes_keys(monkeypatch, name):
-    """Whatever decides a number is in the key."""
-    base = keys_of(case=3, optimizers="gd")
-    usual = code._syntax
-    monkeypatch.setattr(code, "_syntax", lambda module: usual(module) + (b"x" if module == f"quadsim.{name}" else b""))
-    assert keys_of(case=3, optimizers="gd") != base
-
-
 def test_comments_docstrings_and_layout_have_no_part_in_a_fingerprint():
     plain = "def f(a):\n    return a + 1\n"
-    assert code._of_text(
+    assert syntax.of_text(
         '"""Words."""\n\n\ndef f(a):  # why\n    "more"\n\n    return (a +\n            1)\n'
-    ) == code._of_text(plain)
-    assert code._of_text(plain.replace("1", "2")) != code._of_text(plain)
+    ) == syntax.of_text(plain)
+    assert syntax.of_text(plain.replace("1", "2")) != syntax.of_text(plain)
 
 
 def test_edited_spectra_change_the_key_and_the_rows(tmp_path):
@@ -640,7 +624,7 @@ def test_an_own_rules_settings_may_have_the_names_of_columns(tmp_path, forgotten
     run = qs.solve(problem, by_name("odd"), max_steps=20)
     assert (row["status"], row["kappa"], row["steps"]) == (str(run.status), 5000, 20)
     assert row["loss"] == run.loss[-1]
-    assert row["r"] == theory.r(problem, problem.start(0))
+    assert row["r"] == theory.r(problem, e0=problem.initial_error(0))
 
 
 # ---- what is there is not computed again
@@ -927,16 +911,16 @@ def test_a_long_range_from_python_is_refused_at_once(key):
 
 
 def refusal(call):
-    """The sentence that refuses a call, in a process of its own, which has five seconds and four gigabytes."""
+    """The sentence that refuses a call, in a process of its own, which has thirty seconds and four gigabytes."""
     script = (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))\n"
         "import quadsim as qs\nfrom quadsim.checks import InputError\nfrom quadsim.sweeps import Grid\n"
         f"try:\n    {call}\nexcept InputError as error:\n    print(error)\n"
     )
     try:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=5)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
-        pytest.fail("five seconds were not enough to refuse it")
+        pytest.fail("thirty seconds were not enough to refuse it")
     assert done.returncode == 0, done.stderr[-300:]
     return done.stdout
 

@@ -81,7 +81,7 @@ def test_2a_frozen_adam_contracts_by_kappa_eff(values, seed, factor):
     ke = qs.theory.kappa_eff(problem, w0)
     if ke > 1e6:  # rounding of the smallest mode would show
         return
-    best = qs.FrozenAdam().resolved(problem, w0)
+    best = qs.FrozenAdam().resolved(problem, problem.error(w0))
     assert_allclose(qs.theory.rate(problem, best, w0), ((ke - 1) / (ke + 1)) ** 2, rtol=1e-9, atol=1e-15)
     for optimizer in (best, qs.FrozenAdam(lr=best.lr * factor)):
         check_upper(loss_ratios(problem, optimizer, w0), qs.theory.rate(problem, optimizer, w0))

@@ -25,7 +25,7 @@ def search_for(height, optimizer=None, **how):
     while trials := search.asks():
         for trial in trials:
             score = np.full(3, height(trial), dtype=float)
-            search.hears(trial, score, score, np.isinf(score))
+            search.hears(trial, score, score, np.isinf(score), np.zeros(3))
     return outcome(search, Terms())
 
 
@@ -151,12 +151,12 @@ def test_a_grid_that_was_given_is_kept():
 
 
 def test_real_runs_extend_too():
-    """A minimum far away needs steps far longer than the first guess."""
-    problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0, minimizer=[1e4, -1e4])
-    best = tune(problem, qs.Adam(), seeds=range(3), steps=300)
+    """A start far away needs steps far longer than the first guess."""
+    problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
+    best = tune(problem, qs.Adam(), seeds=range(3), steps=300, start=1.4e4)
     assert best.optimizer.lr > 3
     assert best.edge is None
-    assert tune(problem, qs.Adam(), seeds=range(3), steps=300, extend=0).edge == "highest"
+    assert tune(problem, qs.Adam(), seeds=range(3), steps=300, start=1.4e4, extend=0).edge == "highest"
 
 
 def test_other_settings_are_tuned_in_all_combinations():
@@ -197,8 +197,8 @@ def test_among_equals_the_smaller_lr_is_taken():
 def test_among_equal_medians_the_lower_quartiles_win():
     search = Search(qs.Adam(), qs.case(3), grid=[0.01, 0.1])
     first, second = search.asks()
-    search.hears(first, np.array([0.0, 1.0, np.inf]), np.zeros(3), np.array([0, 0, 1]))
-    search.hears(second, np.array([0.0, 1.0, 2.0]), np.zeros(3), np.zeros(3))
+    search.hears(first, np.array([0.0, 1.0, np.inf]), np.zeros(3), np.array([0, 0, 1]), np.zeros(3))
+    search.hears(second, np.array([0.0, 1.0, 2.0]), np.zeros(3), np.zeros(3), np.zeros(3))
     assert outcome(search, Terms()).optimizer.lr == 0.1
 
 
@@ -350,7 +350,7 @@ def test_conditions_reach_the_runs():
     best = tune(case_3, qs.Adam(), seeds=[2], grid=[0.01, 0.1], steps=80, **how)
     problem = case_3(2)
     run = qs.solve(
-        problem, qs.Adam(lr=0.1), w0=np.ones(9), seed=2, max_steps=80, tol=0, noise=how["noise"],
+        problem, qs.Adam(lr=0.1), e0=np.ones(9), seed=2, max_steps=80, tol=0, noise=how["noise"],
         schedule=how["schedule"],
     )  # fmt: skip
     assert_allclose(best.tried.set_index("lr").loc[0.1, "median"], np.log10(run.loss[-1]), rtol=1e-12)

@@ -5,10 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim import modes, theory
-from quadsim.claims.ledger import EXACT, FALSE, PROVED, Draw, Seen, claim
-from quadsim.claims.sampling import loss_ratios, some_problem, some_start
+from quadsim.claims.adversary import Axis, Matrix, Option, Search
+from quadsim.claims.ledger import FALSE, PROVED, Draw, Seen, claim
+from quadsim.claims.sampling import loss_ratios, one_block, some_problem, some_start, two_blocks
 from quadsim.optimizers import GD, BlockGD
 from quadsim.problem import BlockQuadratic
+
+BLOCKS = (Matrix("first", 2), Matrix("second", 2), Axis("scale", 1e-2, 1e2, log=True))
+LEAST_BOUND = 1e-6  # below, rounding of an eigenvalue is felt in the bound
+
+
+def _one_step(h: np.ndarray, e: np.ndarray, lr: float) -> float:
+    """Room below 1a's bound in one step, with lr in units of 1/L."""
+    problem = one_block(h)
+    lr = float(lr) / problem.lipschitz
+    bound, after = theory.rate(problem, GD(lr=lr)), e - lr * (h @ e)
+    return 1 - float(after @ h @ after) / float(e @ h @ e) / bound if bound > LEAST_BOUND else np.inf
 
 
 @claim(
@@ -18,6 +30,7 @@ from quadsim.problem import BlockQuadratic
     "((κ−1)/(κ+1))², with equality in every step from the span of the two extreme eigenspaces.",
     draws=500,
     tight=True,
+    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 2.5)], _one_step),
 )
 def gd_rate(draw: Draw) -> Seen:
     """In an eigenbasis the error's coefficients evolve apart: c_i ← (1 − lr·λ_i) c_i. So loss[t+1] = ½Σ λ_i c_i²
@@ -35,6 +48,13 @@ def gd_rate(draw: Draw) -> Seen:
     return Seen(slack, _apart(theory.rate(problem, GD()), met))
 
 
+def _slowest(h: np.ndarray, lr: float, sign: int, measure: int) -> float:
+    """Room above 1b's bound for one of the measures, lr in units of 1/L; negative lr included."""
+    problem = one_block(h)
+    rate = float(lr) / problem.lipschitz * (-1 if sign else 1)
+    return _against_lower(problem, rate, list(theory.MEASURES)[measure]).slack if problem.kappa > 1.1 else np.inf
+
+
 @claim(
     "1b",
     PROVED,
@@ -43,6 +63,10 @@ def gd_rate(draw: Draw) -> Seen:
     "2/(μ+L).",
     draws=800,
     tight=True,
+    search=Search(
+        [Matrix("h", 3), Axis("lr", 1e-4, 20, log=True), Option("sign", 2)],
+        lambda h, lr, sign: _slowest(h, lr, sign, list(theory.MEASURES).index("loss")),
+    ),
 )
 def no_lr_beats_it(draw: Draw) -> Seen:
     """The first gradient is u_μ + u_L. One step with any lr is at best a step of exact line search, for which
@@ -62,11 +86,20 @@ def no_lr_beats_it(draw: Draw) -> Seen:
 
 @claim(
     "1b-weighted",
-    EXACT,
+    PROVED,
     "The same lower bound holds for |e|² and for |g|² from e₀ with coefficients λ^(−½) and λ^(−3/2): so for √loss, "
     "|e| and |g| the factor is (κ−1)/(κ+1), unsquared.",
     draws=500,
     tight=True,
+    search=Search(
+        [
+            Matrix("h", 3),
+            Axis("lr", 1e-4, 20, log=True),
+            Option("sign", 2),
+            Option("measure", len(theory.MEASURES)),
+        ],
+        _slowest,
+    ),
 )
 def no_lr_beats_it_weighted(draw: Draw) -> Seen:
     """For the measure eᵀHᵖe put ẽ = H^((p−1)/2)e: its loss is that measure, and it follows the same recursion. 1b
@@ -135,6 +168,17 @@ def varying(draw: Draw) -> Seen:
     return Seen(last / first / theory.lower_bound(problem) ** 2 - 1)
 
 
+def _one_block_step(first: np.ndarray, second: np.ndarray, scale: float, e: np.ndarray) -> float:
+    """Room below 3's bound in one step of block GD."""
+    problem = two_blocks(first, second, scale)
+    ends = [(values[0], values[-1]) for values in problem.eigenvalues]
+    worst = max(problem.block_kappas)
+    bound = ((worst - 1) / (worst + 1)) ** 2
+    parts = zip(problem.blocks, problem.split(e), ends, strict=True)
+    after = np.concatenate([part - 2 / (low + high) * (block @ part) for block, part, (low, high) in parts])
+    return 1 - problem.loss(after) / problem.loss(e) / bound if bound > LEAST_BOUND else np.inf
+
+
 @claim(
     "3",
     PROVED,
@@ -142,6 +186,7 @@ def varying(draw: Draw) -> Seen:
     "equality holds from the worst block's extreme eigenvectors.",
     draws=500,
     tight=True,
+    search=Search([*BLOCKS, Axis("e", -1, 1, 4)], _one_block_step),
 )
 def block_gd_rate(draw: Draw) -> Seen:
     """Blocks do not see each other: each contracts its own share of the loss by 1a's factor for its own κ_l, and a sum
@@ -158,12 +203,21 @@ def block_gd_rate(draw: Draw) -> Seen:
     return Seen(slack, _apart(bound, met))
 
 
+def _other_rates(first: np.ndarray, second: np.ndarray, scale: float, factors: np.ndarray) -> float:
+    """Room above block GD's worst-case factor when its learning rates are multiplied by these factors."""
+    problem = two_blocks(first, second, scale)
+    best = np.asarray(BlockGD().resolved(problem, np.zeros(problem.dim)).lr)
+    bound = theory.rate(problem, BlockGD())
+    return theory.rate(problem, BlockGD(lr=tuple(best * factors))) / bound - 1 if bound > LEAST_BOUND else np.inf
+
+
 @claim(
     "3-best",
     PROVED,
     "No other constant learning rates, one for each block, have a smaller worst-case factor than block GD's.",
     draws=500,
     tight=True,
+    search=Search([*BLOCKS, Axis("factors", 0.1, 10, 2, log=True)], _other_rates),
 )
 def block_gd_is_best(draw: Draw) -> Seen:
     """In the worst block any constant lr meets 1b's start, from which no factor is smaller than ((κ_l−1)/(κ_l+1))²."""

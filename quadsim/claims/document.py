@@ -42,12 +42,19 @@ is quoted. FALSE: refuted; the counterexample was found afresh in the run below.
 Transformers Need Adam* (arXiv 2402.16788), with the verdict that it earns as it is read here.
 
 **Evidence.** Every claim has a check that draws problems (the four cases, condition numbers, sizes, rotations,
-scales, starts; adversarial searches where a worst case is claimed) and holds them against runs of the solver,
-against closed forms, or against formulas written out. *Margin* is the least room that was left, relative to the
-bound: negative is a violation, which rounding alone may cause; for an identity, it is minus the largest deviation;
-for a law, a p-value less its threshold, or what the evidence says. *Equality to* is how near a tight bound came to
-equality in the worst of the draws that were made to meet it. Figures called measured once are not measured again by
-the check. Check a claim yourself with `python -m quadsim verify claim=2b draws=100000 seed=7`.
+scales, starts) and holds them against runs of the solver, against closed forms, or against formulas written out.
+*Margin* is the least room that was left, relative to the bound: negative is a violation, which rounding alone may
+cause; for an identity, it is minus the largest deviation; for a law, a p-value less its threshold, or what the evidence
+says. *Equality to* is how near a tight bound came to equality in the worst of the draws that were made to meet it.
+
+**Search.** Draws are weak evidence for an inequality. Each one that is asserted is also attacked: differential
+evolution over the problem, the start and the settings, from a cold start, in four islands, then Nelder and Mead's
+method; where the margin comes from a run, what it finds is confirmed by a longer one. *Worst found* is the smallest
+margin, after as many evaluations as *searched* says. False bounds that random draws had passed are kept as controls:
+the same search must violate them (5g-constant, 5g-envelope, 5g-lower).
+
+Figures called measured once are not measured again by the check. Check a claim yourself with `python -m quadsim
+verify claim=2b draws=100000 seed=7`.
 """
 
 
@@ -76,10 +83,13 @@ def render(findings: Sequence[dict[str, Any]], made: dict[str, Any]) -> str:
 
 
 def _overview(findings: Sequence[dict[str, Any]]) -> str:
-    lines = ["| claim | status | verdict | draws | margin | equality to |", "|---|---|---|---|---|---|"]
+    names = ["claim", "status", "verdict", "draws", "margin", "equality to", "searched", "worst found"]
+    lines = [f"| {' | '.join(names)} |", "|" + len(names) * "---|"]
     for row in findings:
         cells = [f"[{row['claim']}](#{_anchor(row)})", row["status"], row["verdict"], f"{row['draws']:,}"]
-        lines.append(f"| {' | '.join([*cells, _number(row['margin']), _number(row['closeness'])])} |")
+        cells += [_number(row["margin"]), _number(row["closeness"])]
+        cells += [f"{row['searched']:,}" if row["searched"] else "", _number(row["worst"])]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -96,6 +106,9 @@ def _entry(row: dict[str, Any]) -> str:
         numbers.append(f"margin {_number(row['margin'])}")
     if row["closeness"] is not None:
         numbers.append(f"equality to {_number(row['closeness'])}")
+    if row["searched"]:
+        worst = "no admissible point" if row["worst"] is None else f"worst margin {_number(row['worst'])}"
+        numbers.append(f"{row['searched']:,} evaluations of the search, {worst}")
     return (
         f"### Claim {one.id} ({one.status})\n\n**{_plain(one.sentence)}**\n\n*{label}* {_plain(one.proof)}\n\n"
         f"*Evidence.* {row['verdict'].capitalize()}: {row['evidence']} ({', '.join(numbers)}).\n"

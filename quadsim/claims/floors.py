@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.ledger import EXACT, FALSE, PROVED, Draw, Seen, claim
-from quadsim.claims.sampling import attack, some_block, some_problem, some_start
+from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.ledger import EQUALITY, EXACT, FALSE, PROVED, Draw, Seen, claim
+from quadsim.claims.orbits import long_run
+from quadsim.claims.sampling import one_block, some_block, some_problem, some_start
 from quadsim.optimizers import GD, Adam, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.solver import solve
@@ -27,6 +29,7 @@ RETURNS = 1e-3  # relative to lr: points that come back this closely do; steps t
     "For any algorithm, two consecutive losses average ⅛ΔᵀHΔ + ½cᵀHc, with Δ the step between the two points and c "
     "their midpoint's error.",
     draws=400,
+    relation=EQUALITY,
 )
 def two_losses(draw: Draw) -> Seen:
     """Put e = c + Δ/2 and e′ = c − Δ/2. In the sum of eᵀHe and e′ᵀHe′ the mixed terms cancel, which is the
@@ -52,6 +55,19 @@ def two_losses(draw: Draw) -> Seen:
     return Seen(-max(0.0, abs(split / average - 1) - 1e-13 * size * problem.kappa))
 
 
+def _sign_descent(h: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """Room above 5a-sign's bound in any of 60 steps at lr = 1; infinite where a gradient is exactly zero."""
+    bound = h.shape[1] * np.linalg.eigvalsh(h)[:, 0] / 8
+    room, before = np.full(len(e), np.inf), np.full(len(e), np.nan)
+    for _ in range(60):
+        g = np.einsum("kij,kj->ki", h, e)
+        loss = (e * g).sum(axis=1) / 2
+        room = np.fmin(room, (loss + before) / 2 / bound - 1)
+        room = np.where((g == 0).any(axis=1), np.inf, room)
+        e, before = e - np.sign(g), np.where((g == 0).any(axis=1), np.nan, loss)
+    return room
+
+
 @claim(
     "5a-sign",
     PROVED,
@@ -59,6 +75,7 @@ def two_losses(draw: Draw) -> Seen:
     "two consecutive steps, as long as no coordinate of the gradient is exactly zero.",
     draws=300,
     tight=True,
+    search=Search([Matrix("h", 3), Axis("e", -2, 2, 3)], _sign_descent, batch=True),
 )
 def sign_descent(draw: Draw) -> Seen:
     """A step is Δ = lr·s with s the signs of the gradient, so by 5a two losses average at least (lr²/8) sᵀHs, and in
@@ -89,24 +106,46 @@ def _sign_floor(problem: BlockQuadratic, lr: float) -> float:
     return lr**2 / 8 * sum(values.size * float(values[0]) for values in problem.eigenvalues)
 
 
+# A start at lr = 1, v₀ in units of g₀², and 1 − β2. Runs take up to about 1/(1−β2) steps to forget their start.
+START_AND_BETA2 = (Axis("v0", 1e-2, 1e2, log=True), Axis("gap", 0.05, 1, log=True))
+
+
+def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: int = 1500) -> np.ndarray:
+    """Room of 5b: the largest gradient after some steps, over as many others."""
+    g = np.einsum("kij,kj->ki", h, e)
+    run = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps)
+    bounds = np.array([floors.nonconvergence(one_block(block), 1.0)[0] for block in h])
+    room = run.gradient.max(axis=1) / bounds - 1
+    return np.where(np.isfinite(run.loss) & (run.loss > 0), room, np.inf)  # 0/0 at the optimum, or underflow
+
+
 @claim(
     "5b",
     PROVED,
     "Adam with β1 = 0, ε = 0 and any β2 < 1 does not converge: limsup |g_l|_∞ ≥ lr·μ_l/2 in each block that is never "
-    "exactly at its optimum; attained in one dimension, on the cycle e = ±lr/2.",
+    "exactly at its optimum, so limsup loss ≥ (lr²/8) μ_l²/max H_ii of any such block; attained in one dimension for 0 "
+    "< β2 < 1, on the cycle e = ±lr/2.",
     draws=300,
     tight=True,
     batch=True,
+    search=Search(
+        [Matrix("h", 3), Axis("e", -2, 2, 3), *START_AND_BETA2],
+        _gradients_stay,
+        lambda **chosen: _gradients_stay(**chosen, steps=30_000),
+        batch=True,
+    ),
 )
 def no_convergence(draws: Sequence[Draw]) -> list[Seen]:
-    """Let V = diag(v) of the block, y = H^½e and M = lr·H^½V^(−½)H^½, so that y ← (I − M)y. Suppose that from some
-    step on all √v_i ≤ lr·μ_l/(2 + δ) with δ > 0. Then M ⪰ (2 + δ)I, each step multiplies |y| by at least 1 + δ, and the
-    loss ½|y|² grows without bound unless it is 0; but v ≥ (1 − β2)g² keeps gradients bounded. So limsup max_i √v_i ≥
-    lr·μ_l/2. And v_i is a moving average of g_i², so limsup v_i ≤ limsup g_i².
+    """Let V = diag(v) of the block, y = H^½e and M = lr·H^½V^(−½)H^½, so that y ← (I − M)y. Suppose that from some step
+    on all √v_i ≤ lr·μ_l/(2 + δ) with δ > 0. Then M ⪰ (2 + δ)I, each step multiplies |y| by at least 1 + δ, and the loss
+    ½|y|² grows without bound unless it is 0; but v ≥ (1 − β2)g² keeps gradients bounded. So limsup max_i √v_i ≥
+    lr·μ_l/2. And v_i is a moving average of g_i², so limsup v_i ≤ limsup g_i². For the loss: g_i = (He)_i is the
+    product of e_i and e in the metric of H, so by Cauchy and Schwarz g_i² ≤ H_ii·eᵀHe, and the loss is at least
+    g_i²/(2H_ii).
 
     In one dimension, on e = ±lr/2, |g| = lr·λ/2. That cycle exists (5c) and is stable for 0 < β2 < 1 (5d); that runs
-    from other starts end there is measured, not proved. At β2 = 0 they end on {a, a−lr}, with limsup |e| ≥ lr/2. A run
-    is finite: the largest |g_l|_∞ of its last 300 steps stands for the limit.
+    from other starts end there is measured, not proved. At β2 = 0 they end on {a, a−lr}, with limsup |e| ≥ lr/2 and
+    equality for a = lr/2 only. A run is finite: the largest |g_l|_∞ of its last 300 steps stands for the limit.
     """
     steps, tail = 3000, 300
     problems = [_some_blocks(draw.rng, alone=True) for draw in draws]
@@ -114,15 +153,18 @@ def no_convergence(draws: Sequence[Draw]) -> list[Seen]:
     # a sixth is sign descent; beyond 0.95 runs would have to be longer (5i)
     beta2 = np.array([[0.0 if draw.number % 6 == 5 else draw.rng.uniform(0.05, 0.95)] for draw in draws])
     start = lr * np.array([draw.rng.standard_normal(6) for draw in draws])
-    largest = np.zeros_like(start)
-    for t, (_, g, _) in enumerate(orbit(_stack(problems), start, lr, 0.0, beta2, steps)):
+    largest, highest = np.zeros_like(start), np.zeros(len(draws))
+    for t, (e, g, _) in enumerate(orbit(_stack(problems), start, lr, 0.0, beta2, steps)):
         if t > steps - tail:
             largest = np.maximum(largest, np.abs(g))
+            highest = np.maximum(highest, (e * g).sum(axis=1) / 2)
     seen = []
     for k, problem in enumerate(problems):
         bound = floors.nonconvergence(problem, float(lr[k, 0]))
         ratios = np.array([part.max() for part in problem.split(largest[k])]) / bound
-        seen.append(Seen(float(ratios.min() - 1), abs(float(ratios[-1]) - 1) if beta2[k, 0] > 0 else None))
+        limsup = floors.floor_bounds(problem, float(lr[k, 0]), 0.5).limsup
+        slack = min(float(ratios.min()), float(highest[k]) / limsup) - 1
+        seen.append(Seen(slack, abs(float(ratios[-1]) - 1) if beta2[k, 0] > 0 else None))
     return seen
 
 
@@ -133,6 +175,7 @@ def no_convergence(draws: Sequence[Draw]) -> list[Seen]:
     "(lr/2)s_i(Hs)_i for all i; of Adam with 0 < β2 < 1 only those with c = 0, for every s with sign(Hs) = s, at a "
     "loss of (lr²/8)sᵀHs; there always is one.",
     draws=300,
+    relation=EQUALITY,
 )
 def two_cycles(draw: Draw) -> Seen:
     """Sign descent leaves c + (lr/2)s for c − (lr/2)s if the gradient Hc + (lr/2)Hs has the signs s, and comes back if
@@ -206,6 +249,16 @@ def _other_pair(rng: np.random.Generator, h: np.ndarray, signs: np.ndarray, lr: 
     return bool(opposite) and any((np.sign(e) * np.sign(e[0]) == s).all() for s in signs)
 
 
+def _mislabelled(h: np.ndarray, beta1: float, gap: float) -> float:
+    """The room of 5d at one block: how far the spectral radius of each cycle is on the side of 1 that is claimed."""
+    beta2, rooms = 1 - float(gap), []
+    for s in floors.cycles(h)[0]:
+        if floors.cycle_spectrum(h, s)[-1] < 1e3:  # else rounding is seen, multiplied
+            radius = float(np.abs(np.linalg.eigvals(_jacobian(h, s, float(beta1), beta2))).max())
+            rooms.append((1 - radius) * (1 if floors.is_stable_cycle(h, s, beta2, float(beta1)) else -1))
+    return min(rooms, default=np.inf)
+
+
 @claim(
     "5d",
     PROVED,
@@ -215,6 +268,12 @@ def _other_pair(rng: np.random.Generator, h: np.ndarray, signs: np.ndarray, lr: 
     draws=300,
     tight=True,
     rounding=1e-7,  # determinants of up to fifteen multipliers, a few of them nearly 1e6
+    search=Search(
+        [Matrix("h", 3), Axis("gap", 1e-3, 0.95, log=True)],
+        lambda h, gap: _mislabelled(h, 0.0, gap),
+        evaluations=2000,
+        rounding=1e-6,  # of a double eigenvalue on the unit circle, the square root of rounding
+    ),
 )
 def stability(draw: Draw) -> Seen:
     """In the frame u_t = (−1)^t s·e_t the cycle is the fixed point u = lr/2, with gradients a_i lr/2, a = K1. Let x be
@@ -248,10 +307,16 @@ def stability(draw: Draw) -> Seen:
     PROVED,
     "With β1 > 0 and ε = 0 Adam's 2-cycles with nonzero gradients are e = ±(lr/2)((1−β1)/(1+β1))s for the s of 5c, "
     "linearly stable if and only if λmax(P) < (1+β1β2)(1−β1)(1+β2)/(2(β1+β2)(1−β1β2)): no cycle is stable where β2 ≥ "
-    "(1−3β1)/(β1(3−β1)), so none for β2 → 1 once β1 > 3−2√2.",
+    "(1−3β1)/(β1(3−β1)), so none for β2 → 1 once β1 > 3−2√2, and none for any β2 once β1 ≥ 1/3.",
     draws=300,
     tight=True,
     rounding=1e-7,  # determinants of up to fifteen multipliers, a few of them nearly 1e6
+    search=Search(
+        [Matrix("h", 3), Axis("beta1", 0, 0.95), Axis("gap", 1e-3, 0.95, log=True)],
+        lambda h, beta1, gap: min(_mislabelled(h, beta1, gap), _none_stable(float(beta1), 1 - float(gap))),
+        evaluations=2000,
+        rounding=1e-6,
+    ),
 )
 def stability_with_momentum(draw: Draw) -> Seen:
     """On a 2-cycle, gradients p and q of a coordinate in turn, m is (p+β1q)/(1+β1) and (q+β1p)/(1+β1), and v as in 5c.
@@ -270,7 +335,7 @@ def stability_with_momentum(draw: Draw) -> Seen:
     β2 − β1 < 1 − β1β2; its lower side is k(1−β1β2) < (1+β1β2)(1 − β1β2 + β2 − β1) = (1+β1β2)(1−β1)(1+β2), the limit.
 
     λmax(P) is at least 1. The limit exceeds 1 if and only if (1−β2)((1−3β1) − β1(3−β1)β2) > 0, and at β2 = 1 the
-    second factor is 1 − 6β1 + β1², positive for β1 < 3−2√2 = 0.1716 only. With β1 ≥ 1/3 no cycle is stable for any β2:
+    second factor is 1 − 6β1 + β1², positive for β1 < 3−2√2 = 0.1716 only. With β1 ≥ 1/3 it is not positive for any β2:
     at the usual β1 = 0.9 Adam has no stable 2-cycle.
 
     Checked as 5d, with m in the state.
@@ -283,7 +348,13 @@ def stability_with_momentum(draw: Draw) -> Seen:
     edge = 3 - 2 * np.sqrt(2)
     around = floors.stability_limit(1 - 1e-6, edge - 1e-4) > 1 > floors.stability_limit(1 - 1e-6, edge + 1e-4)
     seen = _stability(draw, beta1, float(rng.uniform(0, 0.09)))
-    return seen if agrees and around else Seen(-1.0)
+    none = _none_stable(float(rng.uniform(1 / 3, 1)), beta2) >= 0
+    return seen if agrees and around and none else Seen(-1.0)
+
+
+def _none_stable(beta1: float, beta2: float) -> float:
+    """How far the limit of stability is below 1, the least λmax(P), where β1 ≥ 1/3."""
+    return 1 - floors.stability_limit(beta2, beta1) if beta1 >= 1 / 3 else np.inf
 
 
 def _stability(draw: Draw, beta1: float, small: float) -> Seen:
@@ -354,6 +425,11 @@ def _jacobian(h: np.ndarray, s: np.ndarray, beta1: float, beta2: float) -> np.nd
     "highest; the constant cannot be improved: two dimensions approach it.",
     draws=300,
     tight=True,
+    search=Search(
+        [Matrix("h", 3), Axis("gap", 1e-3, 0.9, log=True)],
+        lambda h, gap: _room_5e(h, 1 - float(gap)),
+        evaluations=3000,
+    ),
 )
 def stable_is_high(draw: Draw) -> Seen:
     """Stability (5d) says A^(−½)KA^(−½) ⪯ ((1+β2)/(2β2))I, that is K ⪯ ((1+β2)/(2β2))A, and conjugated with diag(s),
@@ -368,27 +444,15 @@ def stable_is_high(draw: Draw) -> Seen:
     """
     rng = draw.rng
     n, beta2 = int(rng.integers(1, 7)), float(1 - np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
-
-    def room(h: np.ndarray) -> float:
-        bound = floors.floor_bounds(BlockQuadratic.from_blocks([h]), 1.0, beta2).stable_cycle
-        stable = [s for s in floors.cycles(h)[0] if floors.is_stable_cycle(h, s, beta2)]
-        return min((floors.cycle_loss(h, s, 1.0) / bound - 1 for s in stable), default=np.inf)
-
-    if draw.attack:
-        size = min(n, 3)
-        slack = attack(lambda x: _finite_room(room, x, size), rng.standard_normal(size * size))
-    else:
-        slack = room(some_block(rng, n, 1e3))
     b = -(1 - beta2) / (1 + 3 * beta2) * (1 - 1e-8)
-    pair = np.array([[1, b], [b, 1]])
-    return Seen(slack, room(pair))
+    return Seen(_room_5e(some_block(rng, n, 1e3), beta2), _room_5e(np.array([[1, b], [b, 1]]), beta2))
 
 
-def _finite_room(room: Any, x: np.ndarray, size: int) -> float:
-    root = x.reshape(size, size)
-    h = root @ root.T
-    found = room(h + 1e-3 * np.trace(h) * np.eye(size))
-    return float(found) if np.isfinite(found) else 1e3  # no stable cycle
+def _room_5e(h: np.ndarray, beta2: float) -> float:
+    """Room of the lowest stable cycle above 5e's bound; infinite if there is none."""
+    stable = [s for s in floors.cycles(h)[0] if floors.is_stable_cycle(h, s, beta2)]
+    bound = floors.floor_bounds(one_block(h), 1.0, beta2).stable_cycle if stable else np.nan
+    return min((floors.cycle_loss(h, s, 1.0) / bound - 1 for s in stable), default=np.inf)
 
 
 @claim("5e-unstable", FALSE, "Every 2-cycle of Adam (β1 = 0, ε = 0), stable or not, has sᵀHs ≥ tr H.", draws=300)
@@ -409,6 +473,17 @@ def unstable_may_be_low(draw: Draw) -> Seen:
     draws=400,
     tight=True,
     batch=True,
+    search=Search(
+        [
+            Matrix("h", 3),
+            Axis("e", -3, 3, 3),
+            Axis("v0", 1e-3, 1e3, log=True),  # T = 1 is an equality, to eps·v₀/((1−β2)g₀²)
+            Axis("gap", 1e-3, 0.99, log=True),
+            Axis("steps", 1, 200, log=True),
+        ],
+        lambda **chosen: _room_5f(**chosen),
+        batch=True,
+    ),
 )
 def oscillation(draws: Sequence[Draw]) -> list[Seen]:
     """Of one coordinate: g² = (v_t − β2v_{t−1})/(1−β2), so Δ² = lr²g²/v_t = lr²(1 − β2x_t)/(1−β2) with x_t =
@@ -437,13 +512,29 @@ def oscillation(draws: Sequence[Draw]) -> list[Seen]:
     return [Seen(float(room), float(near)) for room, near in zip(slack, gap, strict=True)]
 
 
+def _room_5f(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    multipliers = np.array([sdp.sdp_value(block).multipliers for block in h])
+    ones, begin = np.ones((len(e), 1)), v0[:, None] * np.einsum("kij,kj->ki", h, e) ** 2
+    room = _energy_room(h, e, ones, 1 - gap[:, None], multipliers, steps.astype(int), begin).min(axis=1)
+    return np.where((begin > 0).all(axis=1), room, np.inf)
+
+
 def _energy_room(
-    h: np.ndarray, e: np.ndarray, lr: np.ndarray, beta2: np.ndarray, multipliers: np.ndarray, steps: np.ndarray
+    h: np.ndarray,
+    e: np.ndarray,
+    lr: np.ndarray,
+    beta2: np.ndarray,
+    multipliers: np.ndarray,
+    steps: np.ndarray,
+    begin: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Room below 5f's bounds over each draw's own number of steps: (draws, 2), of the coordinates and of the energy."""
-    squares, energy, begin = np.zeros_like(e), np.zeros(len(e)), np.einsum("kij,kj->ki", h, e) ** 2
-    end = begin
-    for t, (_, g, v) in enumerate(orbit(h, e, lr, 0.0, beta2, int(steps.max()))):
+    """Room below 5f's bounds over each draw's own number of steps: (draws, 2), of the coordinates and of the energy.
+
+    v begins at `begin`, by default at the first squared gradient.
+    """
+    begin = np.einsum("kij,kj->ki", h, e) ** 2 if begin is None else begin
+    squares, energy, end = np.zeros_like(e), np.zeros(len(e)), begin
+    for t, (_, g, v) in enumerate(orbit(h, e, lr, 0.0, beta2, int(steps.max()), begin)):
         counted = t < steps
         step = np.where(counted[:, None], lr * g / np.sqrt(v), 0.0)
         squares += step**2
@@ -455,15 +546,16 @@ def _energy_room(
 
 
 def orbit(
-    h: np.ndarray, e: np.ndarray, lr: Any, beta1: Any, beta2: Any, steps: int
+    h: np.ndarray, e: np.ndarray, lr: Any, beta1: Any, beta2: Any, steps: int, v: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Adam on many draws at once, m and v begun at the first gradient: e, g = He, and the v that g has gone into.
+    """Adam on many draws at once: e, g = He, and the v that g has gone into. m begins at the first gradient, and v at
+    its square unless given.
 
     h is (draws, n, n), e is (draws, n); settings are numbers or columns. Before each step and at the end: steps + 1
     times.
     """
     m = np.einsum("kij,kj->ki", h, e)
-    v = m * m
+    v = m * m if v is None else v
     for _ in range(steps + 1):
         g = np.matmul(h, e[:, :, None])[:, :, 0]
         m = beta1 * m + (1 - beta1) * g

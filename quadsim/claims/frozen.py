@@ -6,12 +6,38 @@ import numpy as np
 
 from quadsim import theory
 from quadsim.cases import case
-from quadsim.claims.ledger import EXACT, FALSE, HOLDS, PROVED, UNDECIDED, Claim, Draw, Judged, Seen, claim
-from quadsim.claims.sampling import attack, loss_ratios, scaled_hessian, some_block, some_problem, some_start
+from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.ledger import EQUALITY, EXACT, FALSE, HOLDS, PROVED, UNDECIDED, Claim, Draw, Judged, Seen, claim
+from quadsim.claims.sampling import (
+    loss_ratios,
+    one_block,
+    scaled_hessian,
+    some_block,
+    some_problem,
+    some_start,
+    two_blocks,
+)
 from quadsim.closed import exact
 from quadsim.optimizers import GD, Adam, FrozenAdam
 from quadsim.problem import BlockQuadratic
 from quadsim.solver import solve
+
+# Two blocks of two and a start with components of both signs whose sizes differ by up to 100.
+BLOCKS_AND_START = (
+    Matrix("first", 2),
+    Matrix("second", 2),
+    Axis("scale", 1e-2, 1e2, log=True),
+    Axis("angles", 0, 2 * np.pi, 2),
+    Axis("ratio", 1e-2, 1e2, log=True),
+)
+
+
+def _placed(
+    first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float
+) -> tuple[BlockQuadratic, np.ndarray]:
+    """The problem and the start of `BLOCKS_AND_START`."""
+    e = np.array([np.cos(angles), np.sin(angles)]).T
+    return two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]])
 
 
 @claim(
@@ -20,6 +46,7 @@ from quadsim.solver import solve
     "Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.",
     draws=300,
     rounding=1e-9,
+    relation=EQUALITY,
 )
 def scaled_descent(draw: Draw) -> Seen:
     """The step is w ← w − lr·D⁻¹g, so g = He moves by g ← g − lr·HD⁻¹g. Multiply by D^-½ from the left: z ← z −
@@ -41,6 +68,22 @@ def scaled_descent(draw: Draw) -> Seen:
     return Seen(-max(float(moved), abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
 
 
+def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
+    """Room of 2a-rate at `factor` times the best lr: below the bound in one step, and above the best bound."""
+    problem = one_block(h)
+    g = h @ e
+    if not g.all():
+        return np.inf
+    best = FrozenAdam().resolved(problem, e)
+    assert isinstance(best.lr, float)
+    other = FrozenAdam(lr=best.lr * float(factor))
+    bounds = [theory.rate(problem, one, e) for one in (best, other)]
+    after = e - other.lr * g / np.abs(g)
+    if min(bounds) < 1e-6:
+        return np.inf
+    return min(1 - float(after @ h @ after) / float(e @ g) / bounds[1], bounds[1] / bounds[0] - 1)
+
+
 @claim(
     "2a-rate",
     PROVED,
@@ -50,6 +93,7 @@ def scaled_descent(draw: Draw) -> Seen:
     draws=300,
     tight=True,
     rounding=1e-8,
+    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("factor", 0.1, 10, log=True)], _frozen_step),
 )
 def scaled_rate(draw: Draw) -> Seen:
     """1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them
@@ -82,6 +126,7 @@ def scaled_rate(draw: Draw) -> Seen:
     "the sharp form of the paper's Theorem 1.",
     draws=500,
     tight=True,
+    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2b(*_placed(**chosen)), evaluations=3000),
 )
 def sharp_theorem(draw: Draw) -> Seen:
     """y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x of
@@ -92,8 +137,6 @@ def sharp_theorem(draw: Draw) -> Seen:
     It is attained: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode dies in the first step, the first
     then contracts by the bound exactly.
     """
-    if draw.attack:
-        return Seen(attack(lambda x: _room_2b(_two_blocks(x), x[6:10]), draw.rng.normal(0, 1, 10)))
     problem = some_problem(draw.rng)
     slack = _room_2b(problem, some_start(draw.rng, problem) - problem.minimizer)
     k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
@@ -115,32 +158,28 @@ def _room_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
     return float((1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf))
 
 
-def _two_blocks(x: np.ndarray) -> BlockQuadratic:
-    """Two rotated blocks of two, from six numbers: their eigenvalues' logarithms and angles."""
-    blocks = []
-    for (low, high), angle in zip(np.clip(x[:4], -4, 4).reshape(2, 2), x[4:6], strict=True):
-        q = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        blocks.append((q * np.exp([low, high])) @ q.T)
-    return BlockQuadratic.from_blocks([(block + block.T) / 2 for block in blocks])
-
-
 @claim(
     "2c",
     PROVED,
     "The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's "
     "Theorem 1: which is right, and loose twice, by r for √r and by the missing square.",
     draws=600,
+    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2c(*_placed(**chosen))),
 )
 def theorem_chain(draw: Draw) -> Seen:
     """By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥
     1 with (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
     """
     problem = some_problem(draw.rng)
-    w0 = some_start(draw.rng, problem)
+    return Seen(_room_2c(problem, some_start(draw.rng, problem) - problem.minimizer))
+
+
+def _room_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
+    w0 = problem.minimizer + error
     _, sharp = theory.block_rate(problem, w0)
     root, kappas = theory.r(problem, w0) ** 0.5, np.array(problem.block_kappas)
     middle, paper = float(np.max(1 - 1 / (root * kappas)) ** 2), theory.theorem_1(problem, w0)[1]
-    return Seen(min(middle - sharp, paper - middle))
+    return min(middle - sharp, paper - middle)
 
 
 @claim(
@@ -151,13 +190,12 @@ def theorem_chain(draw: Draw) -> Seen:
     draws=400,
     tight=True,
     rounding=1e-6,  # κ_eff itself is off by eps·κ_eff
+    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2d(*_placed(**chosen))),
 )
 def kappa_eff_upper(draw: Draw) -> Seen:
     """M of 2b has S's eigenvalues (M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ of one matrix), and they lie in the
     intervals found there: the largest is at most 1/min C_{l,1}, the smallest at least 1/max(κ_l C_{l,2}).
     """
-    if draw.attack:
-        return Seen(attack(lambda x: _room_2d(_two_blocks(x), x[6:10]), draw.rng.normal(0, 1, 10)))
     problem = some_problem(draw.rng, most_kappa=1e4)
     slack = _room_2d(problem, some_start(draw.rng, problem) - problem.minimizer)
     k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
@@ -182,6 +220,7 @@ def _room_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     draws=400,
     tight=True,
     rounding=1e-6,
+    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2e(*_placed(**chosen))),
 )
 def kappa_eff_two_sided(draw: Draw) -> Seen:
     """S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. Block by block, for a unit x, xᵀA^½JA^½x lies
@@ -190,16 +229,20 @@ def kappa_eff_two_sided(draw: Draw) -> Seen:
     eigenvalues. For a diagonal H, J is the identity.
     """
     problem = some_problem(draw.rng, most_kappa=1e4)
-    w0 = some_start(draw.rng, problem)
-    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
-    scaled = [b / np.sqrt(np.outer(np.diag(b), np.diag(b))) for b in problem.blocks]
-    ends = np.array([np.linalg.eigvalsh(block)[[0, -1]] for block in scaled])
-    loosest = ends[:, 1].max() / ends[:, 0].min() * lower
-    slack = min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest)
+    slack = _room_2e(problem, some_start(draw.rng, problem) - problem.minimizer)
     diagonal = case(3, rotation=0)
     start = some_start(draw.rng, diagonal)
     low, high = theory.scaling_bounds(diagonal, start)
     return Seen(slack, max(abs(low / theory.kappa_eff(diagonal, start) - 1), abs(high / low - 1)))
+
+
+def _room_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
+    w0 = problem.minimizer + error
+    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
+    scaled = [b / np.sqrt(np.outer(np.diag(b), np.diag(b))) for b in problem.blocks]
+    ends = np.array([np.linalg.eigvalsh(block)[[0, -1]] for block in scaled])
+    loosest = ends[:, 1].max() / ends[:, 0].min() * lower
+    return float(min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest))
 
 
 @claim(
@@ -207,45 +250,49 @@ def kappa_eff_two_sided(draw: Draw) -> Seen:
     PROVED,
     "Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ "
     "n·min_D κ(DHD).",
-    draws=100,
+    draws=400,
+    search=Search(
+        [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
+        lambda block, scales: _room_sluis(block, scales),
+    ),
 )
 def van_der_sluis(draw: Draw) -> Seen:
     """Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr
     J = n, and for a unit x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J)
     ≤ n·κ(DHD).
 
-    The check searches for the best D from the unit-diagonal scaling and from random ones.
+    The check draws D around the unit-diagonal scaling; the search chooses block and D together.
     """
     n = int(draw.rng.integers(2, 6))
     block = some_block(draw.rng, n)
-    jacobi = np.linalg.cond(_unit_diagonal(block))
-    unit = -0.5 * np.log(np.diag(block))
-    starts = (unit, unit + draw.rng.standard_normal(n))
-    best = min(attack(lambda x: float(np.linalg.cond(block * np.exp(np.add.outer(x, x)))), x, 300) for x in starts)
-    return Seen(1 - jacobi / (n * best))
+    return Seen(_room_sluis(block, np.diag(block) ** -0.5 * np.exp(draw.rng.standard_normal(n))))
+
+
+def _room_sluis(block: np.ndarray, scales: np.ndarray) -> float:
+    """Room of van der Sluis' bound at one diagonal scaling."""
+    other = np.linalg.cond(block * np.outer(scales, scales))
+    return float(1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other))
 
 
 @claim(
     "2e-jacobi",
     FALSE,
     "Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.",
-    draws=60,
+    draws=300,
+    search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)),
 )
 def jacobi_can_hurt(draw: Draw) -> Seen:
-    """In two dimensions it is true (8), in three it is not. The search takes a random block that is well scaled
-    already, and moves it until its unit-diagonal scaling is worse conditioned than the block itself; the best
-    diagonal scaling equalises other things than the diagonal.
+    """In two dimensions it is true (8), in three it is not: the best diagonal scaling equalises other things than the
+    diagonal. Random blocks that are well scaled already become worse by unit-diagonal scaling now and then; the search
+    finds how much worse.
     """
-    n = 3
-    low = np.tril_indices(n)
+    scales = np.exp(0.1 * draw.rng.standard_normal(3))
+    return Seen(_excess(some_block(draw.rng, 3, 1e3) * np.outer(scales, scales)))
 
-    def excess(x: np.ndarray) -> float:
-        factor = np.zeros((n, n))
-        factor[low] = x
-        block = factor @ factor.T + 1e-6 * np.eye(n)
-        return 1 - float(np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block))
 
-    return Seen(attack(excess, draw.rng.standard_normal(low[0].size), 200))
+def _excess(block: np.ndarray) -> float:
+    """1 − κ(J)/κ of a block."""
+    return 1 - float(np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block))
 
 
 def _unit_diagonal(block: np.ndarray) -> np.ndarray:
@@ -259,6 +306,7 @@ def _unit_diagonal(block: np.ndarray) -> np.ndarray:
     "does change GD's path.",
     draws=300,
     rounding=1e-10,
+    relation=EQUALITY,
 )
 def block_scale(draw: Draw) -> Seen:
     """H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step is a ratio of homogeneous functions of the
@@ -294,6 +342,7 @@ def block_scale(draw: Draw) -> Seen:
     draws=500,
     rounding=1e-6,
     judge=lambda claim, seen: _judge_normal(claim, seen),
+    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _room_cosines(one_block(h))),
 )
 def cosine_law(draw: Draw) -> Seen:
     """g₀,i = (He₀)_i is normal with deviation |He_i|, the length of H's i-th column; so a_i = H_ii/|g₀,i| =
@@ -301,13 +350,17 @@ def cosine_law(draw: Draw) -> Seen:
     (xᵀHx)²/(|x|²|Hx|²) ≥ 4μL/(μ+L)², whose root at x = e_i is the lower end.
     """
     problem = some_problem(draw.rng, most_kappa=1e4)
-    cosines, least = theory.cosines(problem)
-    slack = min(float((cosines / least - 1).min()), float((1 - cosines).min()))
+    cosines, slack = theory.cosines(problem)[0], _room_cosines(problem)
     e = draw.rng.standard_normal(problem.dim)
     lengths = np.concatenate([np.linalg.norm(block, axis=0) for block in problem.blocks])
     normal = float(problem.curvature(e)[0] / lengths[0])
     a = np.diag(problem.hessian())[0] / abs(problem.curvature(e)[0])
     return Seen(min(slack, -abs(a * abs(normal) / cosines[0] - 1)), None, normal)
+
+
+def _room_cosines(problem: BlockQuadratic) -> float:
+    cosines, least = theory.cosines(problem)
+    return min(float((cosines / least - 1).min()), float((1 - cosines).min()))
 
 
 def _judge_normal(claim: Claim, seen: list[Seen]) -> Judged:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from quadsim.cases import case
 from quadsim.claims.ledger import (
+    EQUALITY,
     EXACT,
     FALSE,
     HOLDS,
     REFUTED,
+    SAMPLE,
     UNDECIDED,
     Claim,
     Draw,
     Judged,
     Seen,
     claim,
+    refuted,
 )
 from quadsim.claims.sampling import some_problem, some_start
-from quadsim.optimizers import GD, Adam, FrozenAdam, HeavyBall, Nesterov, Optimizer
+from quadsim.optimizers import GD, OPTIMIZERS, Adam, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problem import BlockQuadratic, haar_basis
 from quadsim.solver import solve, solve_lanes
 
@@ -36,6 +41,7 @@ LEAST_DRAWS = 300  # with 150, two samples that differ as much as those of 6-fix
     "GD, heavy ball and Nesterov's method commute with rotations, inside the blocks or across all of them: H → RHRᵀ "
     "and e₀ → Re₀ turn the whole path by R, so that losses stay as they are.",
     draws=300,
+    relation=EQUALITY,
     rounding=1e-10,  # entries of RHRᵀ are off by eps·L: after 60 steps by 60 eps, times a transient of √κ = 100 at most
 )
 def rotations(draw: Draw) -> Seen:
@@ -67,6 +73,7 @@ def rotations(draw: Draw) -> Seen:
     "the eigenvalues alone, not on how they are dealt to blocks.",
     draws=600,
     judge=lambda one, seen: _same_law(one, seen),
+    relation=SAMPLE,
 )
 def one_law(draw: Draw) -> Seen:
     """The loss is ½Σ λ_i c_i² (1 − lr·λ_i)^(2t), with c = Qᵀe₀ and Q the orthogonal matrix of all eigenvectors. If e₀ ~
@@ -103,6 +110,7 @@ def one_law_of_fixed_starts(draw: Draw) -> Seen:
     "Adam with ε = 0, for any β1 and β2, frozen or not, commutes with permutations and sign flips of coordinates, "
     "does not see the scale of a block (H_l → c_l H_l, c_l > 0), and scales with the start and the lr together.",
     draws=400,
+    relation=EQUALITY,
     rounding=1e-12,  # sums in another order are off by some eps, times what the path makes of such a nudge
 )
 def adam_symmetries(draw: Draw) -> Seen:
@@ -172,30 +180,70 @@ def adam_and_rotations(draw: Draw) -> Seen:
 @claim(
     "6-bits",
     EXACT,
-    "Sign flips of coordinates leave every bit of the float64 path in place, for every optimizer at given settings; so "
-    "do power-of-two scales of blocks, and of start and lr together, for Adam with ε = 0.",
+    "Sign flips of coordinates leave every bit of the float64 path in place (minimizer 0, given settings) for each "
+    "built-in optimizer whose rule sees one coordinate at a time, or a block without regard to the order of its "
+    "coordinates; so do power-of-two scales of blocks, and of start and lr together, for Adam with ε = 0.",
     draws=300,
     rounding=0.0,
+    relation=EQUALITY,
 )
 def bits(draw: Draw) -> Seen:
     """Rounding to nearest treats x and −x alike, so a sum or product of flipped numbers is the flipped sum or
-    product, to the bit. Multiplying by a power of two changes exponents alone, and rounding commutes with that as
-    long as nothing leaves float64's range: √(4^k v) is 2^k √v, and the quotient of gradients and roots does not
-    change at all. Settings left to the optimizer are computed from the problem, and are not covered.
+    product, to the bit. A coordinate's own rule (scope "coordinate") is an odd function of its gradients, and what a
+    rule of whole blocks computes without regard to their order are sums of products of a coordinate with itself, which
+    flips do not change. A rule that gives coordinates places, as in a matrix, multiplies one with another: not covered
+    (6-bits-all). Multiplying by a power of two changes exponents alone, and rounding commutes with that as long as
+    nothing leaves float64's range: √(4^k v) is 2^k √v, and the quotient of gradients and roots does not change at all.
+    Settings left to the optimizer are computed from the problem, and are not covered.
+
+    Draws go through all optimizers. Whether the order matters is measured: on three steps with a block's coordinates
+    permuted.
     """
     rng = draw.rng
     problem = some_problem(rng, most_kappa=1e6)
     e = some_start(rng, problem) - problem.minimizer
-    sign = rng.choice([-1.0, 1.0], problem.dim)
-    steps, scale, powers = int(rng.integers(1, 2 * STEPS)), 1.0, np.zeros(len(problem.sizes), dtype=np.int64)
-    if rng.uniform() < 0.3:
-        lr = float(rng.uniform(0.1, 1)) / problem.lipschitz
-        optimizer: Optimizer = [GD(lr=lr), HeavyBall(lr=lr, momentum=0.9), Nesterov(lr=lr, momentum=0.9)][
-            rng.integers(3)
-        ]
-    else:
-        optimizer = _some_adam(rng, problem, e)
-        powers, scale = rng.integers(-20, 21, len(problem.sizes)), 2.0 ** int(rng.integers(-8, 9))
+    kinds = list(OPTIMIZERS.values())
+    optimizer = _at_some_lr(kinds[draw.number % len(kinds)], rng, problem, e)
+    if (optimizer.scope == "coordinate" or _is_blind_to_order(optimizer, rng, problem, e)) and _flip(
+        rng, problem, e, optimizer
+    ):
+        return Seen(-1.0)
+    powers, scale = rng.integers(-20, 21, len(problem.sizes)), 2.0 ** int(rng.integers(-8, 9))
+    return Seen(-1.0 if _flip(rng, problem, e, _some_adam(rng, problem, e), powers, scale) else 0.0)
+
+
+@claim(
+    "6-bits-all",
+    FALSE,
+    "Sign flips of coordinates leave the path in place for every built-in optimizer.",
+    draws=3 * len(OPTIMIZERS),
+    judge=lambda one, seen: _name_those(one, seen),
+)
+def bits_of_all(draw: Draw) -> Seen:
+    """Muon takes a block's coordinates for a matrix and brings its singular values near 1. A flip of one coordinate
+    changes the sign of one entry, and with it the singular values: of [[1, 1], [1, 1]] one is 0, of [[1, 1], [1, −1]]
+    none. In blocks of one row all that is left is the direction, and flips are exact again. An earlier statement had
+    all optimizers.
+    """
+    rng, kinds = draw.rng, list(OPTIMIZERS.values())
+    spectra = [np.exp(rng.uniform(0, np.log(100), 4)) for _ in range(2)]
+    problem = BlockQuadratic.from_spectra(spectra, seed=int(rng.integers(2**31)))
+    e = rng.standard_normal(problem.dim)
+    optimizer = _at_some_lr(kinds[draw.number % len(kinds)], rng, problem, e)
+    return Seen(-_flip(rng, problem, e, optimizer), value=optimizer.name)
+
+
+def _flip(
+    rng: np.random.Generator,
+    problem: BlockQuadratic,
+    e: np.ndarray,
+    optimizer: Optimizer,
+    powers: Any = 0,
+    scale: float = 1.0,
+) -> float:
+    """How far the path of a flipped problem, scaled by powers of two, is from the flipped path; 0 if no bit differs."""
+    sign, steps = rng.choice([-1.0, 1.0], problem.dim), int(rng.integers(1, 2 * STEPS))
+    powers = np.broadcast_to(powers, len(problem.sizes))
     flipped = [
         2.0**power * np.outer(part, part) * block
         for power, part, block in zip(powers, problem.split(sign), problem.blocks, strict=True)
@@ -203,9 +251,31 @@ def bits(draw: Draw) -> Seen:
     here, losses = _path(problem.blocks, e, optimizer, steps)
     there, losses_there = _path(flipped, scale * sign * e, _with_lr(optimizer, scale), steps)
     same = np.array_equal(there, scale * sign * here)
-    if not powers.any():
-        same = same and np.array_equal(losses_there, scale**2 * losses)
-    return Seen(0.0 if same else -1.0)
+    if same and not powers.any():
+        same = np.array_equal(losses_there, scale**2 * losses)
+    if same:
+        return 0.0
+    return max(float(np.abs(there - scale * sign * here).max() / (scale * np.abs(e).max())), np.finfo(float).tiny)
+
+
+def _is_blind_to_order(optimizer: Optimizer, rng: np.random.Generator, problem: BlockQuadratic, e: np.ndarray) -> bool:
+    """Whether permuted coordinates of each block have the permuted path, over three steps and but for rounding."""
+    orders = [rng.permutation(size) for size in problem.sizes]
+    blocks = [block[np.ix_(order, order)] for block, order in zip(problem.blocks, orders, strict=True)]
+
+    def permuted(vector: np.ndarray) -> np.ndarray:
+        return np.concatenate([part[order] for part, order in zip(problem.split(vector), orders, strict=True)])
+
+    here, there = _path(problem.blocks, e, optimizer, 3)[0], _path(blocks, permuted(e), optimizer, 3)[0]
+    return bool(np.abs(there - permuted(here)).max() <= 1e-6 * np.abs(here - e).max())
+
+
+def _at_some_lr(kind: type[Optimizer], rng: np.random.Generator, problem: BlockQuadratic, e: np.ndarray) -> Optimizer:
+    """An optimizer at its default settings and a moderate lr: a part of 1/L where its steps are linear in gradients."""
+    left_open = {item.name: 0.9 for item in fields(kind) if item.default is None and item.name != "lr"}
+    if kind.linear:
+        return kind(lr=float(rng.uniform(0.01, 0.5)) / problem.lipschitz, **left_open)
+    return kind(lr=float(np.median(np.abs(e)) * 10 ** rng.uniform(-3, -1.5)), **left_open)
 
 
 def _path(
@@ -239,8 +309,6 @@ def _some_adam(rng: np.random.Generator, problem: BlockQuadratic, e: np.ndarray)
 
 
 def _with_lr(optimizer: Optimizer, scale: float) -> Optimizer:
-    from dataclasses import replace
-
     assert isinstance(optimizer.lr, float)
     return replace(optimizer, lr=scale * optimizer.lr)
 
@@ -249,7 +317,7 @@ def _losses_of_both(draw: Draw, fixed: bool) -> np.ndarray:
     """Losses of Case 3 and of Case 4: (case, [lr = 2/(μ+L), 1/L], [step 30, 300])."""
     losses = []
     for number in (3, 4):
-        problem = case(number, seed=int(draw.rng.integers(2**31)))
+        problem = case(number, seed=int(draw.rng.integers(2**31)), minimizer="zero")
         e = np.ones(9) if fixed else draw.rng.standard_normal(9)
         runs = solve_lanes(
             problem, [GD(), GD(lr=1 / problem.lipschitz)], w0=[e], tol=0, max_steps=300, record=30, threads=1
@@ -288,6 +356,12 @@ def _another_law(one: Claim, seen: list[Seen]) -> Judged:
     if margin < 0:
         return Judged(REFUTED, margin, told)
     return Judged("not refuted" if len(seen) >= LEAST_DRAWS else UNDECIDED, margin, told)
+
+
+def _name_those(one: Claim, seen: list[Seen]) -> Judged:
+    names = list(dict.fromkeys(each.value for each in seen if each.slack < 0))
+    judged = refuted(one, seen)
+    return judged._replace(evidence=judged.evidence + (f": {', '.join(names)}" if names else ""))
 
 
 def _deviates(one: Claim, seen: list[Seen]) -> Judged:

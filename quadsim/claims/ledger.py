@@ -1,7 +1,8 @@
 """A claim, its check and its verdict: the machinery of the ledger. What is claimed lives in the modules beside it.
 
 A check looks at draws, one or a batch at a time, and says of each how much room the claim had left there (`Seen`). A
-judge turns what was seen into a verdict with numbers. Nothing here knows any theory.
+judge turns what was seen into a verdict with numbers. An inequality is also attacked by a search (`adversary`), whose
+worst margin can overrule the judge. Nothing here knows any theory.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,25 +20,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quadsim import checks
+from quadsim._signals import deaf
 from quadsim.checks import InputError
+from quadsim.claims import adversary
+from quadsim.claims.adversary import Search, Worst
 from quadsim.streams import stream
 
 PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
+INEQUALITY, EQUALITY, SAMPLE = "inequality", "equality", "sample"  # SAMPLE: a statement about the law of random draws
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
 ROUNDING = 1e-9  # a loss ratio after some steps of the solver is off by a few eps·κ, κ up to a million
 CLOSE = 1e-6  # a tight bound must be met as closely as this, wherever a draw is made to meet it
 BEYOND = 1e-6  # a counterexample must miss by more than this
 BATCH = 25  # draws between two looks at the clock
 MOST_DRAWS = 10**7
-ATTACK_EVERY = 25  # one draw in so many is an adversarial search, in claims that have one
 
 
 class Draw(NamedTuple):
-    """One draw: its number, its own random stream, and whether it is the turn of an adversarial search."""
+    """One draw: its number and its own random stream."""
 
     number: int
     rng: np.random.Generator
-    attack: bool
 
 
 class Seen(NamedTuple):
@@ -68,7 +70,11 @@ Judge = Callable[["Claim", list[Seen]], Judged]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its check. ``expected`` is the verdict that the ledger's status stands for."""
+    """A statement with its check. ``expected`` is the verdict that the ledger's status stands for.
+
+    ``relation``: INEQUALITY, EQUALITY (an identity, an if and only if, a list of numbers) or SAMPLE; None if the claim
+    is not asserted. ``search`` is what an adversary may choose; every asserted inequality has one.
+    """
 
     id: str
     status: str
@@ -80,19 +86,33 @@ class Claim:
     rounding: float
     tight: bool
     expected: str
+    relation: str | None = None
+    search: Search | None = None
+
+    def evaluations(self, draws: int) -> int:
+        """Of the search's margin, for this many draws: the default number for the default draws, in proportion."""
+        return -(-self.search.evaluations * draws // self.draws) if self.search else 0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim's verdict: the row of a table."""
+    """A claim's verdict: the row of a table.
+
+    ``margin`` is the least room in the draws; ``worst`` the least that the adversarial search confirmed, at the point
+    ``worst_at``, after ``searched`` evaluations.
+    """
 
     claim: str
     status: str
+    relation: str | None
     verdict: str
     ok: bool
     draws: int
     margin: float | None
     closeness: float | None
+    searched: int
+    worst: float | None
+    worst_at: dict[str, Any] | None
     evidence: str
     sentence: str
     seconds: float
@@ -115,8 +135,16 @@ def claim(
     judge: Judge | None = None,
     expected: str | None = None,
     batch: bool = False,
+    relation: str | None = None,
+    search: Search | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a check into the ledger; its docstring is the proof. It takes a `Draw`, or a list of them (``batch``)."""
+    """Enter a check into the ledger; its docstring is the proof. It takes a `Draw`, or a list of them (``batch``).
+
+    A claim that is asserted is an inequality, and has a search, or says that it is none (``relation``).
+    """
+    relation = INEQUALITY if search is not None else relation
+    if status in (PROVED, EXACT, TESTED) and (relation is None or (relation == INEQUALITY and search is None)):
+        raise InputError(f"claim {id} needs search=Search(...), or relation=EQUALITY or SAMPLE if it is no inequality")
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         check = function if batch else lambda turns: [function(turn) for turn in turns]
@@ -133,6 +161,8 @@ def claim(
             rounding,
             tight,
             verdict,
+            relation,
+            search,
         )
         return function
 
@@ -242,25 +272,35 @@ def _shared(
 ) -> list[Finding]:
     """The verdicts, the draws shared out to processes."""
     pieces = [(one, count, piece) for one, count in jobs for piece in _pieces(count, workers)]
+    islands = [(one, count, island) for one, count in jobs if one.search for island in range(adversary.ISLANDS)]
     seen: dict[str, list[Seen]] = {one.id: [] for one, _ in jobs}
+    worst: dict[str, list[Worst]] = {one.id: [] for one, _ in jobs}
     seconds = dict.fromkeys(seen, 0.0)
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(workers, spawn, _leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(workers, spawn) as pool:
         try:
-            looks = [pool.submit(_look, one.id, *piece, seed) for one, _, piece in pieces]
+            with deaf():
+                attacks = [pool.submit(_attack, one.id, count, island, seed) for one, count, island in islands]
+                looks = [pool.submit(_look, one.id, *piece, seed) for one, _, piece in pieces]
+            for (one, count, _), attack in zip(islands, attacks, strict=True):
+                found, took = attack.result()
+                worst[one.id].append(found)
+                seconds[one.id] += took
+                if progress is not None:
+                    progress(one, _share(one, count, seen[one.id], worst[one.id]))
             for (one, count, _), look in zip(pieces, looks, strict=True):
                 part, took = look.result()
                 seen[one.id] += part
                 seconds[one.id] += took
                 if progress is not None:
-                    progress(one, len(seen[one.id]) / count)
+                    progress(one, _share(one, count, seen[one.id], worst[one.id]))
         except BaseException as error:  # Ctrl-C above all: leaving the pool waits for its processes
             for child in multiprocessing.active_children():
                 child.terminate()
             if isinstance(error, BrokenProcessPool):
                 raise OSError("a process that checked claims was ended, perhaps for want of memory") from None
             raise
-    return [_judged(one, seen[one.id], seconds[one.id]) for one, _ in jobs]
+    return [_judged(one, seen[one.id], worst[one.id], seconds[one.id]) for one, _ in jobs]
 
 
 def _pieces(count: int, workers: int) -> list[tuple[int, int]]:
@@ -269,8 +309,16 @@ def _pieces(count: int, workers: int) -> list[tuple[int, int]]:
     return [(low, min(low + size, count)) for low in range(0, count, size)]
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which ends its workers
+def _share(one: Claim, draws: int, seen: Sequence[Seen], worst: Sequence[Worst]) -> float:
+    """The share of a claim's work that is done: draws and search count one half each."""
+    looked = len(seen) / draws
+    return (looked + len(worst) / adversary.ISLANDS) / 2 if one.search else looked
+
+
+def _attack(id: str, draws: int, island: int, seed: int) -> tuple[Worst, float]:
+    """A worker's island of a claim's search, and how long it took."""
+    began = time.perf_counter()
+    return attack(LEDGER[id], draws, island, seed), time.perf_counter() - began
 
 
 def _look(id: str, low: int, high: int, seed: int) -> tuple[list[Seen], float]:
@@ -283,11 +331,23 @@ def examine(one: Claim, draws: int, seed: int, progress: Callable[[Claim, float]
     """One claim's verdict, in this process."""
     began = time.perf_counter()
     seen: list[Seen] = []
+    worst: list[Worst] = []
+    for island in range(adversary.ISLANDS if one.search else 0):
+        worst.append(attack(one, draws, island, seed))
+        if progress is not None:
+            progress(one, _share(one, draws, seen, worst))
     for low in range(0, draws, BATCH):
         seen += look(one, low, min(low + BATCH, draws), seed)
         if progress is not None:
-            progress(one, len(seen) / draws)
-    return _judged(one, seen, time.perf_counter() - began)
+            progress(one, _share(one, draws, seen, worst))
+    return _judged(one, seen, worst, time.perf_counter() - began)
+
+
+def attack(one: Claim, draws: int, island: int, seed: int) -> Worst:
+    """One island of the claim's search, with the evaluations that belong to this many draws."""
+    assert one.search is not None
+    rng = stream(seed, "claim", one.id, "search", island)
+    return adversary.search(one.search, rng, -(-one.evaluations(draws) // adversary.ISLANDS), island)
 
 
 def look(one: Claim, low: int, high: int, seed: int) -> list[Seen]:
@@ -295,8 +355,7 @@ def look(one: Claim, low: int, high: int, seed: int) -> list[Seen]:
     seen: list[Seen] = []
     for first in range(low, high, BATCH):
         turns = [
-            Draw(number, stream(seed, "claim", one.id, number), number % ATTACK_EVERY == ATTACK_EVERY - 1)
-            for number in range(first, min(first + BATCH, high))
+            Draw(number, stream(seed, "claim", one.id, number)) for number in range(first, min(first + BATCH, high))
         ]
         with np.errstate(all="ignore"):  # what is not finite is a violation, and counted
             seen += one.check(turns)
@@ -305,17 +364,39 @@ def look(one: Claim, low: int, high: int, seed: int) -> list[Seen]:
     return seen
 
 
-def _judged(one: Claim, seen: list[Seen], seconds: float) -> Finding:
+def _judged(one: Claim, seen: list[Seen], found: list[Worst], seconds: float) -> Finding:
     judged = one.judge(one, seen)
+    worst = adversary.least(found) if found else None
+    if worst is not None:
+        judged = _overruled(one, judged, worst)
     return Finding(
         claim=one.id,
         status=one.status,
+        relation=one.relation,
         verdict=judged.verdict,
         ok=judged.verdict == one.expected,
         draws=len(seen),
         margin=judged.margin,
         closeness=judged.closeness,
+        searched=worst.evaluations if worst else 0,
+        worst=_finite(worst.margin) if worst else None,
+        worst_at=worst.at if worst and np.isfinite(worst.margin) else None,
         evidence=judged.evidence,
         sentence=one.sentence,
         seconds=seconds,
     )
+
+
+def _overruled(one: Claim, judged: Judged, worst: Worst) -> Judged:
+    """What the search makes of the verdict: a claim that it violates does not hold; a FALSE one it must violate too."""
+    assert one.search is not None
+    if one.expected == REFUTED:
+        if worst.margin < -BEYOND:
+            return judged._replace(evidence=f"{judged.evidence}; a cold search violates it by {-worst.margin:.1e}")
+        told = f"{judged.evidence}; a cold search of {worst.evaluations:,} evaluations does not violate it"
+        return judged._replace(verdict="not refuted", evidence=told)
+    allowed = one.rounding if one.search.rounding is None else one.search.rounding
+    if worst.margin >= -allowed:
+        return judged
+    told = f"the search violates it by {-worst.margin:.1e} at {worst.at}"
+    return judged._replace(verdict="violated", evidence=f"{judged.evidence}; {told}")

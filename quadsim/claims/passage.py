@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim import closed
+from quadsim.claims.adversary import Axis, Matrix, Search
 from quadsim.claims.ledger import (
+    EQUALITY,
     FALSE,
     PROVED,
     REFUTED,
@@ -17,13 +19,44 @@ from quadsim.claims.ledger import (
     Seen,
     claim,
 )
-from quadsim.claims.sampling import LEAST_LOSS, loss_ratios, some_problem, some_start
+from quadsim.claims.sampling import LEAST_LOSS, loss_ratios, one_block, some_problem, some_start
 from quadsim.closed import exact
 from quadsim.optimizers import GD, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problem import BlockQuadratic
 from quadsim.solver import solve
 
 EPS = float(np.finfo(float).eps)
+# lr in units of the largest stable one; to fall strictly by less than rounding cannot be checked
+BLOCK_START_RATE = (Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 0.999))
+
+
+def _gd_falls(h: np.ndarray, e: np.ndarray, lr: float) -> float:
+    problem = one_block(h)
+    return _falls(problem, e, float(lr) * 2 / problem.lipschitz, np.ones(problem.dim))
+
+
+def _frozen_falls(h: np.ndarray, e: np.ndarray, lr: float) -> float:
+    problem, size = one_block(h), np.abs(h @ e)
+    most = max(values[-1] for values in problem.scaled_eigenvalues(size)) if size.all() else np.nan
+    return _falls(problem, e, float(lr) * 2 / most, size) if size.all() else np.inf
+
+
+def _convexity(h: np.ndarray, e: np.ndarray, lr: float) -> float:
+    """The least growth of loss[t+1]/loss[t] from step to step, over 25 steps; lr in units of 1/L."""
+    rate, losses = float(lr) / one_block(h).lipschitz, []
+    for _ in range(25):
+        g = h @ e
+        losses.append(float(e @ g))
+        e = e - rate * g
+    path = np.array(losses)
+    path = path[path > 1e-20 * path[0]]  # beyond, rounding is felt
+    return float((path[2:] * path[:-2] / path[1:-1] ** 2 - 1).min(initial=np.inf))
+
+
+def _between(h: np.ndarray, e: np.ndarray) -> float:
+    problem = one_block(h)
+    loss, square = problem.loss(e), float((h @ e) @ (h @ e))
+    return min(1 - 2 * problem.mu * loss / square, 2 * problem.lipschitz * loss / square - 1) if square else np.inf
 
 
 @claim(
@@ -33,6 +66,7 @@ EPS = float(np.finfo(float).eps)
     "step below a tolerance can be found by bisection.",
     draws=300,
     rounding=0.0,
+    search=Search(BLOCK_START_RATE, _gd_falls, rounding=1e-12),
 )
 def gd_decreases(draw: Draw) -> Seen:
     """For 0 < lr < 2/L every |1 − lr·λ_i| < 1, so every coefficient in the eigenbasis that is not zero shrinks
@@ -58,6 +92,7 @@ def gd_decreases(draw: Draw) -> Seen:
     "GD's loss is log-convex in t at every lr, divergent ones included: so the steps at which it is below a tolerance"
     " are an interval.",
     draws=300,
+    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 3)], _convexity),
 )
 def gd_is_log_convex(draw: Draw) -> Seen:
     """loss[t] = Σ a_i q_i^t with a_i = ½λ_i c_i² ≥ 0 and q_i = (1 − lr·λ_i)² ≥ 0. By Cauchy and Schwarz (Σ a_i q_i^t)²
@@ -92,6 +127,7 @@ def gd_is_log_convex(draw: Draw) -> Seen:
     "loss, |D^½e| and |D^-½g| strictly in every step as long as e ≠ 0.",
     draws=300,
     rounding=0.0,
+    search=Search(BLOCK_START_RATE, _frozen_falls, rounding=1e-12),
 )
 def frozen_adam_loss_decreases(draw: Draw) -> Seen:
     """D^½e follows GD on S (2a): its loss ½(D^½e)ᵀS(D^½e) is the loss, and its gradient S·D^½e is D^-½g. So the
@@ -131,6 +167,7 @@ def frozen_adam_decreases(draw: Draw) -> Seen:
     "the first with |g| ≤ tol, as |g|²/(2L) ≤ loss ≤ |g|²/(2μ) at every point; both are attained by eigenvectors.",
     draws=300,
     tight=True,
+    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3)], _between),
 )
 def bracketed(draw: Draw) -> Seen:
     """With g = He the loss is ½gᵀH⁻¹g, and H⁻¹ has its eigenvalues between 1/L and 1/μ. At the first step with
@@ -164,6 +201,7 @@ def bracketed(draw: Draw) -> Seen:
     " fall, is found without visiting every step, and is brute force's.",
     draws=150,
     rounding=0.0,
+    relation=EQUALITY,
 )
 def searched(draw: Draw) -> Seen:
     """The search looks at some steps one by one, then leaps: from two neighbouring steps it bounds how far each mode

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from quadsim import theory
+from quadsim.claims.adversary import Axis, Search
 from quadsim.claims.ledger import (
+    EQUALITY,
     EXACT,
     FALSE,
     HOLDS,
     PROVED,
     ROUNDING,
+    SAMPLE,
     TESTED,
     UNDECIDED,
     Claim,
@@ -23,7 +26,7 @@ from quadsim.claims.ledger import (
     claim,
     holds,
 )
-from quadsim.claims.sampling import attack, some_start
+from quadsim.claims.sampling import some_start
 from quadsim.optimizers import FrozenAdam
 from quadsim.problem import BlockQuadratic
 from quadsim.solver import solve
@@ -47,6 +50,7 @@ MEDIAN_SAMPLES = 40_000  # four standard errors of a share are then 1 %, or 3 % 
     "1 − lr/|e₀,i| in every step.",
     draws=500,
     rounding=1e-11,  # 20 steps of an lr up to 2/s_max, each rounded
+    relation=EQUALITY,
 )
 def start_decides(draw: Draw) -> Seen:
     """The first gradient is λ_i e₀,i, so S = D^-½HD^-½ is diagonal with entries λ_i/|λ_i e₀,i| = 1/|e₀,i|: the
@@ -73,6 +77,7 @@ def start_decides(draw: Draw) -> Seen:
     " and F being density and distribution of |N(0, 1)|; at d = 2 that is (4/π) arctan x − 1.",
     draws=2000,
     judge=lambda one, seen: _follows_the_law(one, seen),
+    relation=SAMPLE,
 )
 def law_of_the_ratio(draw: Draw) -> Seen:
     """By 7, κ_eff ≤ x says that all |e₀,i| lie in [m, xm], where m is the least of them. Any of the d coordinates may
@@ -93,6 +98,7 @@ def law_of_the_ratio(draw: Draw) -> Seen:
     "at d = 9, 0.901 at 100, 0.922 at 10³ and 0.935 at 10⁴.",
     draws=4000,
     judge=lambda one, seen: _has_the_medians(one, seen),
+    relation=SAMPLE,
 )
 def median_of_the_ratio(draw: Draw) -> Seen:
     """For large d the greatest |e₀,i| is near √(2 ln d), and varies little relative to itself. The least is
@@ -120,6 +126,7 @@ def median_of_the_ratio(draw: Draw) -> Seen:
     "the greatest of d − 1 numbers |N(0, 1)|; so κ_eff has an infinite mean.",
     draws=100,
     rounding=1e-5,  # x is at least 10⁷ d, and the next order is about Md/x relative to the first
+    relation=EQUALITY,
 )
 def tail_of_the_ratio(draw: Draw) -> Seen:
     """κ_eff > x says that some coordinate is below the greatest of the others, divided by x. Given that greatest, m, a
@@ -171,6 +178,7 @@ def at_most_kappa(draw: Draw) -> Seen:
     "with sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ); the scaling to unit diagonal attains it. "
     "At κ = 1000 κ_b is 2.867 at 1°, 32.06 at 5°, 251.5 at 15°, 750.5 at 30° and 1000 at 45°.",
     draws=500,
+    relation=EQUALITY,
 )
 def best_scaling(draw: Draw) -> Seen:
     """A 2 x 2 matrix with eigenvalues in the ratio k has cosh²(½ ln k) = tr²/(4 det). For DHD with entries h_i =
@@ -207,6 +215,7 @@ def best_scaling(draw: Draw) -> Seen:
     draws=500,
     rounding=1e-13,  # divided by κ_eff or κ, by which the small eigenvalue magnifies some eps
     judge=lambda one, seen: _equal_but_for_kappa(one, seen),
+    relation=EQUALITY,
 )
 def frozen_adam_in_the_plane(draw: Draw) -> Seen:
     """S = D^-½HD^-½ with D = diag|g₀| is a diagonal scaling of H with S_ii = a_i. By 8's first line cosh²(½ ln
@@ -230,6 +239,7 @@ def frozen_adam_in_the_plane(draw: Draw) -> Seen:
     "In two dimensions at 45° frozen Adam has κ_eff ≥ κ from every start; equality holds where |g₀,₁| = |g₀,₂|.",
     draws=500,
     tight=True,
+    search=Search([Axis("kappa", 1, 1e6, log=True), Axis("angle", 0, math.pi)], lambda **at: _room_at_45(**at)),
 )
 def no_gain_at_45_degrees(draw: Draw) -> Seen:
     """At 45° sin 2θ = 1, so κ_b = κ by 8: H has a constant diagonal, and no diagonal scaling improves it. By
@@ -237,14 +247,14 @@ def no_gain_at_45_degrees(draw: Draw) -> Seen:
     is |g₀,₁| = |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
     """
     kappa = float(np.exp(draw.rng.uniform(0, np.log(1e6))))
-    problem = BlockQuadratic.from_blocks([_turned(kappa, math.pi / 4)])
+    slack = _room_at_45(kappa, float(draw.rng.uniform(0.01, 3.1)))
+    return Seen(slack, abs(_room_at_45(kappa, math.pi / 4)))
 
-    def room(angle: float) -> float:
-        return theory.kappa_eff(problem, [math.cos(angle), math.sin(angle)]) / kappa - 1
 
-    at = float(draw.rng.uniform(0.01, 3.1))
-    slack = attack(lambda x: room(float(x[0])), [at], 60) if draw.attack else room(at)
-    return Seen(slack, abs(theory.kappa_eff(problem, [1.0, 1.0]) / kappa - 1))
+def _room_at_45(kappa: float, angle: float) -> float:
+    """κ_eff/κ − 1 at 45°, from the start in this direction."""
+    problem = BlockQuadratic.from_blocks([_turned(float(kappa), math.pi / 4)])
+    return theory.kappa_eff(problem, [math.cos(angle), math.sin(angle)]) / float(kappa) - 1
 
 
 @claim(
@@ -254,6 +264,7 @@ def no_gain_at_45_degrees(draw: Draw) -> Seen:
     "σ² = (H²)₂₂/(H²)₁₁ and ϱ is the correlation in H².",
     draws=1000,
     judge=lambda one, seen: _is_cauchy(one, seen),
+    relation=SAMPLE,
 )
 def gradient_ratio(draw: Draw) -> Seen:
     """g₀ = He₀ is Gaussian with covariance H². Write g₀,₂ = ϱσ g₀,₁ + σ√(1 − ϱ²) s₁N, with s₁² = (H²)₁₁ the variance of

@@ -1,10 +1,8 @@
-"""What the checks of claims draw: problems of many kinds, starts, and adversarial searches. No theory of its own."""
+"""What the checks of claims draw: problems of many kinds and starts. No theory of its own."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -95,9 +93,20 @@ def some_block(rng: np.random.Generator, size: int, most_kappa: float = 1e4) -> 
     return (block + block.T) / 2
 
 
-def attack(objective: Callable[[np.ndarray], float], x: Any, evaluations: int = 150) -> float:
-    """The smallest value that Nelder and Mead's search finds from x."""
-    from scipy.optimize import minimize
+def one_block(h: np.ndarray) -> BlockQuadratic:
+    return BlockQuadratic.from_blocks([h])
 
-    found = minimize(objective, np.asarray(x, dtype=float), method="Nelder-Mead", options={"maxfev": evaluations})
-    return float(found.fun)
+
+def two_blocks(first: np.ndarray, second: np.ndarray, scale: float) -> BlockQuadratic:
+    """Two blocks, the second multiplied by `scale`: what searches over problems with blocks choose from."""
+    return BlockQuadratic.from_blocks([first, scale * second])
+
+
+def turned(angles: np.ndarray) -> np.ndarray:
+    """The rotation of three dimensions by these angles in the three coordinate planes."""
+    turned = np.eye(3)
+    for angle, (i, j) in zip(angles, ((0, 1), (0, 2), (1, 2)), strict=True):
+        plane = np.eye(3)
+        plane[[i, j, i, j], [i, j, j, i]] = np.cos(angle), np.cos(angle), -np.sin(angle), np.sin(angle)
+        turned = turned @ plane
+    return turned

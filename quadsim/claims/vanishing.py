@@ -10,10 +10,12 @@ import numpy as np
 from quadsim.claims.attractors import ADAM
 from quadsim.claims.floors import orbit
 from quadsim.claims.ledger import (
+    EQUALITY,
     EXACT,
     FALSE,
     HOLDS,
     REFUTED,
+    SAMPLE,
     TESTED,
     UNDECIDED,
     Claim,
@@ -46,10 +48,11 @@ def _depth_law(claim: Claim, seen: list[Seen]) -> Judged:
 @claim(
     "5i",
     TESTED,
-    "In one dimension, from |w₀| ≫ lr, Adam (β1 = 0, ε = 0) first contracts far below its cycle: ln(least |w|/lr) ≈ "
-    "−π²/(2 ln(1/β2)), within 4% on average at β2 from 0.97 to 0.99.",
+    "In one dimension, from |w₀| ≫ lr and v₀ = g₀², Adam (β1 = 0, ε = 0) first contracts far below its cycle: ln(least "
+    "|w|/lr) ≈ −π²/(2 ln(1/β2)), within 4% on average at β2 from 0.97 to 0.99.",
     draws=200,
     judge=_depth_law,
+    relation=SAMPLE,
     batch=True,
 )
 def contraction(draws: Sequence[Draw]) -> list[Seen]:
@@ -101,6 +104,7 @@ def _shares(claim: Claim, seen: list[Seen]) -> Judged:
     "range (|w| < 1e-290) in no run at β2 = 0.992, in most at 0.993 and in more than 90% at 0.999.",
     draws=600,
     judge=_shares,
+    relation=SAMPLE,
     batch=True,
 )
 def underflow(draws: Sequence[Draw]) -> list[Seen]:
@@ -165,6 +169,7 @@ def seeming_convergence(draws: Sequence[Draw]) -> list[Seen]:
     "from every start it converges to the minimum if ε ≥ lr·λ/2, and if ε < lr·λ/2 it does not, unless it lands on it "
     "exactly.",
     draws=300,
+    relation=EQUALITY,
 )
 def epsilon(draw: Draw) -> Seen:
     """On a 2-cycle the gradient alternates between p and q, with v as in 5c, and the steps must cancel: |p|/(√v_p + ε)

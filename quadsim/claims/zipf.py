@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.ledger import EXACT, FALSE, TESTED, Claim, Draw, Judged, Seen, claim, refuted
+from quadsim.claims.adversary import Axis, Option, Search
+from quadsim.claims.ledger import EQUALITY, EXACT, FALSE, TESTED, Claim, Draw, Judged, Seen, claim, refuted
 from quadsim.closed import exact
 from quadsim.optimizers import GD
 from quadsim.problem import BlockQuadratic
@@ -28,6 +29,7 @@ SIGN_TIMES = {0.2: 313, 0.05: 723, 0.01: 1632}  # at d = 10⁵, means of two ste
     "a start at 0, has loss[t]/loss[0] = Σ π_k (1 − 1/k)^(2t).",
     draws=150,
     rounding=1e-11,  # (1 − 1/k)^(2t) from a rounded lr·π_k is off by some 2t·eps/k, and t ≤ 100 d
+    relation=EQUALITY,
 )
 def gd_loss(draw: Draw) -> Seen:
     """The loss ½Σ_k π_k |W_k − p_k|² has the Hessian π_k in every entry of row k. With lr = 1/π_1 the errors of row k
@@ -65,6 +67,11 @@ def gd_loss(draw: Draw) -> Seen:
     "one step (in this section ε is the tolerance, not Adam's ε), for d from 10² to 10⁵ and ε from 0.001 to 0.5; at d "
     "= 10⁵ and ε = 0.5, 0.2, 0.1, 0.05, 0.01, T = 67, 2635, 10168, 23253, 68701.",
     draws=150,
+    search=Search(
+        [Axis("dim", 1e2, 1e5, log=True), Axis("eps", 1e-3, 0.5, log=True)],
+        lambda dim, eps: _beyond(int(dim), float(eps)),
+        evaluations=400,
+    ),
 )
 def gd_time(draw: Draw) -> Seen:
     """Put x = 2t/d. By Euler and Maclaurin the sum over k of exp(−2t/k)/k is ∫ exp(−2t/k) dk/k + e^(−x)/(2d) = E_1(x) +
@@ -78,11 +85,16 @@ def gd_time(draw: Draw) -> Seen:
         dim, eps = 10**5, listed[draw.number]
     else:
         dim, eps = int(10 ** draw.rng.uniform(2, 5)), float(10 ** draw.rng.uniform(-3, math.log10(0.5)))
+    stated = draw.number >= len(listed) or zipf.zipf_gd_time(dim, eps) == GD_TIMES[eps]
+    return Seen(_beyond(dim, eps) if stated else -1.0)
+
+
+def _beyond(dim: int, eps: float) -> float:
+    """Room of GD's time within its distance from the formula."""
     steps = zipf.zipf_gd_time(dim, eps)
     before, at = zipf.zipf_gd_loss(dim, [steps - 1, steps])
     beyond = steps - zipf.zipf_gd_time_formula(dim, eps)
-    right = at <= eps < before and (draw.number >= len(listed) or steps == GD_TIMES[eps])
-    return Seen(min(0.8 - beyond, beyond + 0.35) if right else -1.0)
+    return min(0.8 - beyond, beyond + 0.35) if at <= eps < before else -1.0
 
 
 @claim(
@@ -91,6 +103,7 @@ def gd_time(draw: Draw) -> Seen:
     "From d = 10⁵ to 10⁶ GD's time on the Zipf bigram model grows with the exponents 0.498, 0.791, 0.881, 0.923 and "
     "0.963 for ε = 0.5, 0.2, 0.1, 0.05 and 0.01: the local exponent is 1 − εe^x, not yet its limit 1 − ε.",
     draws=10,
+    search=Search([Axis("eps", 0.01, 0.2, log=True)], lambda eps: _exponent(float(eps), 10**5)[1], evaluations=120),
 )
 def gd_exponent(draw: Draw) -> Seen:
     """T = (d/2)x with E_1(x) = ε(ln d + γ): by ln d, −(e^(−x)/x) x′ = ε, so d ln T/d ln d = 1 + x′/x = 1 − εe^x. As d
@@ -101,17 +114,21 @@ def gd_exponent(draw: Draw) -> Seen:
     listed = list(GD_EXPONENTS)
     stated = draw.number < len(listed)
     eps = listed[draw.number] if stated else float(10 ** draw.rng.uniform(-2, -0.7))
-    top = 10**6 if stated else 10**5
+    exponent, slack = _exponent(eps, 10**6 if stated else 10**5)
+    if stated:
+        slack = min(slack, 1 - abs(exponent - GD_EXPONENTS[eps]) / 5.01e-4)
+    return Seen(slack)
+
+
+def _exponent(eps: float, top: int) -> tuple[float, float]:
+    """The exponent over the decade that ends at d = top, and its room within the formula's error."""
     times = [zipf.zipf_gd_time(dim, eps) for dim in (top // 10, top)]
     exponent = math.log10(times[1] / times[0])
     middle = round(top / math.sqrt(10))
     x = 2 * zipf.zipf_gd_time_formula(middle, eps) / middle
     # a decade's mean differs from its middle by some 1e-4, and whole steps by 1/T in each time
     allowed = 5e-4 + 0.5 / times[0]
-    slack = 1 - abs(exponent - (1 - eps * math.exp(x))) / allowed
-    if stated:
-        slack = min(slack, 1 - abs(exponent - GD_EXPONENTS[eps]) / 5.01e-4)
-    return Seen(slack)
+    return exponent, 1 - abs(exponent - (1 - eps * math.exp(x))) / allowed
 
 
 @claim(
@@ -120,6 +137,7 @@ def gd_exponent(draw: Draw) -> Seen:
     "With frequencies like k^(−½) GD's time grows like √d: 7, 20, 64, 202 steps to ε = 0.1 for d = 10², 10³, 10⁴, 10⁵; "
     "with k^(−2) it stays between 13 and 15.",
     draws=4,
+    relation=EQUALITY,
 )
 def gd_other_exponents(draw: Draw) -> Seen:
     """Row k's errors are multiplied by 1 − k^(−α). For α < 1 the loss is spread over all k up to d, and those near d
@@ -136,6 +154,7 @@ def gd_other_exponents(draw: Draw) -> Seen:
     "Sign descent with a constant lr leaves of an error of size δ (δ not a multiple of lr) after n steps the size δ − "
     "n·lr as long as n < k = ⌈δ/lr⌉, and from n = k on the sizes k·lr − δ and δ − (k−1)lr in turn.",
     draws=200,
+    relation=EQUALITY,
 )
 def sign_loss(draw: Draw) -> Seen:
     """A step takes lr off the error's size as long as its sign stays. The k-th step is the first that passes zero, and
@@ -158,6 +177,11 @@ def sign_loss(draw: Draw) -> Seen:
     "επ²/6, for ε ≤ 0.3 on the Zipf bigram model; at odd steps √(d(1−B)/B). At d = 10⁵ and ε = 0.2, 0.05, 0.01: 313, "
     "723, 1632 steps, 0.98, 0.97, 0.94 of it.",
     draws=30,
+    search=Search(
+        [Axis("dim", 10**3.5, 1e4, log=True), Axis("eps", 0.01, 0.3, log=True), Option("odd", 2)],
+        lambda dim, eps, odd: _shortfall(int(dim), float(eps), "odd" if odd else "pair"),
+        evaluations=100,
+    ),
 )
 def sign_time(draw: Draw) -> Seen:
     """The targets are 1/(kH_d), of squares' sum near π²/(6H_d²). An lr below the first target leaves, after T steps,
@@ -174,11 +198,16 @@ def sign_time(draw: Draw) -> Seen:
     eps = listed[draw.number] if stated else float(10 ** draw.rng.uniform(-2, math.log10(0.3)))
     dim = 10**5 if stated else int(10 ** draw.rng.uniform(3.5, 5))
     parity = "pair" if stated or draw.number % 2 else "odd"
+    slack = _shortfall(dim, eps, parity)
+    return Seen(slack if not stated or zipf.zipf_sign_time(dim, eps, parity) == SIGN_TIMES[eps] else -1.0)
+
+
+def _shortfall(dim: int, eps: float, parity: str) -> float:
+    """Room of sign descent's time within its distance from the formula."""
     steps, formula = zipf.zipf_sign_time(dim, eps, parity), zipf.zipf_sign_time_formula(dim, eps, parity)
     u = steps / ((1 - eps * math.pi**2 / 6) * dim)
     short, predicted, step = 1 - steps / formula, u * math.log(1 / u), 1 / steps
-    slack = min(1.2 * predicted + step - short, short + step - 0.6 * predicted)
-    return Seen(slack if not stated or steps == SIGN_TIMES[eps] else -1.0)
+    return min(1.2 * predicted + step - short, short + step - 0.6 * predicted)
 
 
 @claim(

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from quadsim import _files
 from quadsim.checks import InputError
 from quadsim.streams import stream
+
+MOST_BYTES = 2**32  # of a file of text or images
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,7 @@ def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
 
 
 def _content(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    return path.read_bytes()
+    return _files.read_bytes("", path, at_most=MOST_BYTES)
 
 
 def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
@@ -100,8 +101,10 @@ def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
         raise InputError("vocab= needs the package tokenizers: pip install 'quadsim[torch]'") from None
     files = [vocab / name for name in ("encoder.json", "vocab.bpe")]
     for file in files:
-        if not file.is_file():
-            raise InputError(f"vocab={vocab} must be a folder with encoder.json and vocab.bpe: there is no {file}")
+        try:
+            _files.check_file("vocab", file, at_most=MOST_BYTES)
+        except InputError as error:
+            raise InputError(f"vocab must be a folder with encoder.json and vocab.bpe: {error}") from None
     try:
         decoded = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -181,6 +184,7 @@ def _checksum(path: Path) -> str:
 
 
 def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    _files.check_file("images", path, at_most=MOST_BYTES)
     try:
         with np.load(path, allow_pickle=False) as content:
             pixels, targets = content["images"], content["labels"]

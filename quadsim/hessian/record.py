@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from quadsim import checks
+from quadsim import _files, checks
 from quadsim.checks import InputError, InputTypeError
 from quadsim.hessian.lanczos import Quadrature
 from quadsim.spectra import files
@@ -33,16 +33,21 @@ def check_out(out: str | Path) -> Path:
     path = Path(out)
     if path.suffix.lower() != ".npz":
         raise InputError(f"out must end in .npz, got {path}")
-    if path.is_dir():
-        raise InputError(f"out={path} is a folder")
-    if not path.parent.is_dir():
-        raise InputError(f"out={path}: there is no folder {path.parent}")
+    named = f"out={checks.shown(str(path))}"
+    if _files.is_folder(path):
+        raise InputError(f"{named} is a folder")
+    if not _files.is_folder(path.parent):
+        raise InputError(f"{named} cannot be written: there is no folder {checks.shown(str(path.parent))}")
     try:
+        exists = path.exists()  # raises where the name is too long
         with tempfile.TemporaryFile(dir=path.parent):
             pass
-    except OSError as error:
-        raise InputError(f"out={path} cannot be written ({error.strerror})") from None
-    return path.resolve() if path.is_symlink() else path
+        if exists and not path.is_file():
+            raise InputError(f"{named} is no regular file")
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:  # RuntimeError: how Python before 3.13 reports a symlink loop
+        reason = getattr(error, "strerror", None) or "Too many levels of symbolic links"
+        raise InputError(f"{named} cannot be written ({reason})") from None
 
 
 @contextmanager

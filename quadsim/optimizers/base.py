@@ -80,6 +80,17 @@ class Optimizer:
         """What has a random number of its own at each step: every "coordinate", or every "block"."""
         return "coordinate"
 
+    @property
+    def translation_invariant(self) -> bool:
+        """Whether the path of e = w − w* is the same for every minimizer w*.
+
+        It is where the rule does not read ``w``, or reads it for weight decay alone and that is 0. A user's rule that
+        reads ``w`` counts as dependent on the minimizer.
+        """
+        rule = type(self).rule.__code__
+        reads_w = "w" in rule.co_varnames[: rule.co_argcount + rule.co_kwonlyargcount]
+        return not reads_w or (not self.own and getattr(self, "weight_decay", None) == 0)
+
     def settings(self) -> dict[str, Any]:
         """The record's fields by name, as tables and JSON show them."""
         return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -92,7 +92,11 @@ class Momentum(Optimizer):
         return filled
 
     def best_momentum(self, problem: BlockQuadratic) -> float:
-        """The best momentum for the learning rate."""
+        """The momentum in [0, 1) with the least spectral radius over [μ, L], for the learning rate."""
+        raise NotImplementedError
+
+    def lr_limit(self, problem: BlockQuadratic) -> float:
+        """From this learning rate on, no momentum in [0, 1) is stable."""
         raise NotImplementedError
 
 
@@ -101,8 +105,14 @@ class HeavyBall(Momentum):
     """Polyak's heavy ball, w₊ = w − lr·g + momentum·(w − w₋), from w₋ = w.
 
     By default the best of all settings, lr = 4/(√L + √μ)² and momentum = ((√κ − 1)/(√κ + 1))² (ledger 4a, 4b). With
-    one of the two given, the other is the best for it: lr = 2(1 + momentum)/(μ + L), or
-    momentum = max((1 − √(lr·μ))², (1 − √(lr·L))²), which is below 1 wherever some momentum is stable.
+    one of the two given, the other is the best for it, that is, of least spectral radius over [μ, L]:
+    lr = 2(1 + momentum)/(μ + L), or momentum = max((1 − √(lr·μ))², (1 − √(lr·L))²), which is below 1 for every lr
+    below 4/L; no momentum is stable from there on, and the run diverges.
+
+    Proof. The roots of mode x = lr·λ solve z² − (1 + b − x)z + b = 0. Their radius is √b where b ≥ (1 − √x)²; below
+    that it falls as b grows (at the larger root the derivative in b is 1 − z > 0, or 1 + |z| if z < 0). So the least b
+    that covers both ends, where (1 − √x)² is largest, is best. For given b the radius is a nondecreasing function of
+    |1 + b − x|, whose maximum over [μ, L] is least where both ends are equal.
     """
 
     name = "heavy-ball"
@@ -120,6 +130,9 @@ class HeavyBall(Momentum):
         roots = [1 - math.sqrt(self.lr * end) for end in (problem.mu, problem.lipschitz)]
         return min(max(root**2 for root in roots), _BELOW_ONE)
 
+    def lr_limit(self, problem: BlockQuadratic) -> float:
+        return 4 / problem.lipschitz
+
 
 def nesterov_rule(g: float, g_before: float, step: float, lr: float, momentum: float) -> tuple[float, float, float]:
     # On a quadratic this is the gradient at y = w + momentum·(w − w_before): gradients are linear.
@@ -132,9 +145,23 @@ def nesterov_rule(g: float, g_before: float, step: float, lr: float, momentum: f
 class Nesterov(Momentum):
     """Nesterov's method with constant momentum, w₊ = y − lr·g(y), y = w + momentum·(w − w₋), from w₋ = w.
 
-    By default the best of all settings on quadratics, lr = 4/(3L + μ) (ledger 4c-best); with an lr given, the best
-    momentum for it, (1 − √(lr·μ))/(1 + √(lr·μ)): so ``Nesterov(lr=1/L)`` is the textbook's (4c). With only a momentum
-    given the lr is the same 4/(3L + μ), which is not the best for it.
+    By default the best of all settings on quadratics, lr = 4/(3L + μ) (ledger 4c-best). With one of the two given, the
+    other is the best for it, that is, of least spectral radius over [μ, L]. For a given lr the momentum is
+
+    - (1 − √(lr·μ))/(1 + √(lr·μ)) up to lr = 4/(3L + μ), radius 1 − √(lr·μ): ``Nesterov(lr=1/L)`` is the textbook's;
+    - z(z − p)/(p(1 + z)) up to 2/(L + μ), where p = lr·L − 1, q = 1 − lr·μ, and the radius z is the smaller root of
+      (q − p)z² − (p + q)z + 2pq = 0;
+    - 0 beyond, radius lr·L − 1. From lr = 2/L on no momentum is stable, and the run diverges.
+
+    For a given momentum the lr is the one at which the modes of μ and L have equal radii.
+
+    Proof. With q = 1 − lr·λ the roots solve z² − (1 + b)qz + bq = 0. Their radius grows with |q| on either side of 0,
+    so the ends of the spectrum decide. For q in (0, 1) the larger root falls as b grows (its derivative in b has the
+    sign of −q(1 − z)) until both meet at b₀ = (1 − √(1 − q))/(1 + √(1 − q)); beyond, the radius √(bq) grows. For
+    q = −p < 0 it grows with b from p at b = 0. The larger of the two is therefore least at b₀ if L's radius is not
+    above μ's there (3p ≤ q, i.e. lr ≤ 4/(3L + μ)), at b = 0 if it is already above at 0 (p ≥ q), and where they meet
+    otherwise: eliminating b from z² − (1 + b)qz + bq = 0 and z² − (1 + b)pz − bp = 0 gives the quadratic, which is
+    positive at z = p and negative at z = q. As lr grows, μ's radius falls and L's, beyond 1/L, rises: they meet once.
     """
 
     name = "nesterov"
@@ -144,18 +171,56 @@ class Nesterov(Momentum):
     state = ("g_before", "step")
 
     def best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> float:
-        return 4 / (3 * problem.lipschitz + problem.mu)
+        if self.momentum is None:
+            return _best_nesterov_lr(problem)
+        return (1 + _balance(problem.kappa, self.momentum)) / problem.lipschitz
 
     def best_momentum(self, problem: BlockQuadratic) -> float:
         assert isinstance(self.lr, float)
-        damping = math.sqrt(self.lr * problem.mu)
-        return min(max((1 - damping) / (1 + damping), 0.0), _BELOW_ONE)
+        if self.has_double_root(problem):
+            damping = math.sqrt(self.lr * problem.mu)
+            return min((1 - damping) / (1 + damping), _BELOW_ONE)
+        p, q = self.lr * problem.lipschitz - 1, 1 - self.lr * problem.mu
+        if p >= q:
+            return 0.0
+        radius = 4 * p * q / (p + q + math.sqrt(max((p + q) ** 2 - 8 * p * q * (q - p), 0.0)))
+        return min(max(radius * (radius - p) / (p * (1 + radius)), 0.0), _BELOW_ONE)
+
+    def has_double_root(self, problem: BlockQuadratic) -> bool:
+        """Whether the best momentum for the learning rate is the one that gives the mode of μ a double root."""
+        assert isinstance(self.lr, float)
+        return self.lr <= _best_nesterov_lr(problem) and self.lr * problem.mu < 1
+
+    def lr_limit(self, problem: BlockQuadratic) -> float:
+        return 2 / problem.lipschitz
 
     def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
         return g.copy(), np.zeros_like(g)
 
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
+
+
+def _best_nesterov_lr(problem: BlockQuadratic) -> float:
+    return 4 / (3 * problem.lipschitz + problem.mu)
+
+
+def _nesterov_radius(q: float, momentum: float) -> float:
+    """The larger |z| of z² − (1 + momentum)qz + momentum·q = 0."""
+    trace = (1 + momentum) * abs(q)
+    discriminant = q * ((1 + momentum) ** 2 * q - 4 * momentum)
+    return math.sqrt(momentum * q) if discriminant < 0 else (trace + math.sqrt(discriminant)) / 2
+
+
+def _balance(kappa: float, momentum: float) -> float:
+    """p = lr·L − 1 at which Nesterov's modes of μ and L have equal radii, by bisection."""
+    low, high = 0.0, min(1.0, kappa - 1)
+    while low < (middle := (low + high) / 2) < high and high - low > 1e-18:
+        if _nesterov_radius(1 - (1 + middle) / kappa, momentum) > _nesterov_radius(-middle, momentum):
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 def sgd_rule(g, w, t, velocity, lr, momentum, dampening, nesterov, weight_decay):  # type: ignore[no-untyped-def]

@@ -165,7 +165,8 @@ def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objec
 
 def _along_lr(curve: pd.DataFrame) -> pd.DataFrame:
     """The trials at the other settings of the best one, by learning rate."""
-    known = ("problem", "optimizer", "label", "lr", "level", "lower", "median", "upper", "diverged", "log_loss", "best")
+    known = ("problem", "optimizer", "label", "lr", "level", "lower", "median", "upper", "diverged", "underflow",
+             "log_loss", "best")  # fmt: skip
     best = curve[curve["best"]].iloc[0]
     for name in curve.columns:
         if name not in known and best[name] == best[name]:  # a setting of another optimizer is NaN here
@@ -177,8 +178,8 @@ def _differences(
     axes: Axes, summary: pd.DataFrame, runs: pd.DataFrame, colours: dict[str, str], objective: str
 ) -> None:
     """A strip for each optimizer but the reference: a dot for each seed, median and interval, the verdict in words."""
-    others = summary[summary["difference"].notna()]
-    reference = summary[summary["difference"].isna()]
+    others = summary[summary["against"].notna()]
+    reference = summary[summary["against"].isna()]
     against = reference["label"].iloc[0] if len(reference) else ""
     axes.set_title(OBJECTIVE_LABELS[objective][1].format(against), loc="left", fontsize=8)
     axes.spines["left"].set_visible(False)
@@ -192,7 +193,8 @@ def _differences(
     # Nine in ten dots, and what is said of them; a few far out would make all the others one.
     reach = [0.0, *others["low"], *others["high"]]
     for _, part in ours.groupby("optimizer"):
-        reach += list(np.quantile(part["difference"], (0.05, 0.95), method="nearest"))
+        known = part["difference"].dropna()  # a pair that is undecided has none
+        reach += list(np.quantile(known, (0.05, 0.95), method="nearest")) if len(known) else []
     reach = [float(value) for value in reach if np.isfinite(value)]
     low, high = max(min(reach), np.log10(DEEPEST)), min(max(reach), -np.log10(DEEPEST))
     room = max(0.08 * (high - low), 0.02)
@@ -201,7 +203,7 @@ def _differences(
     jitter = np.random.default_rng(0)
     for place, (_, row) in enumerate(others.iterrows()):
         colour, name = colours[row["optimizer"]], row["optimizer"]
-        values = ours.loc[ours["optimizer"] == name, "difference"].to_numpy()
+        values = ours.loc[ours["optimizer"] == name, "difference"].dropna().to_numpy()
         heights = -place + 0.02 + 0.12 * jitter.uniform(-1, 1, values.size)
         inside = (values > low) & (values < high)
         axes.plot(values[inside], heights[inside], "o", color=colour, markersize=2.2, alpha=0.45, markeredgewidth=0)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.medians import broken, fits, floats
+from quadsim.plots.medians import applicable, arrangement_counts, axes_of, broken, fits, floats, seeds
 from quadsim.plots.sheet import heading, here
 from quadsim.plots.style import power_of_ten
-from quadsim.plots.words import AXES, and_, axis_name, in_sentence, number, place, plain_name, power
+from quadsim.plots.words import AXES, and_, axis_name, in_sentence, number, place, plain_name, power, setting
 
 Panels = Sequence[Mapping[str, Any]]
 
@@ -51,13 +51,14 @@ def name_of_y(y: str, frame: pd.DataFrame) -> str:
     return f"{axis_name(y)} {power_of_ten(exponent) if exact else f'{tol:g}'}"
 
 
-def key(table: pd.DataFrame, x: str | None, y: str, frame: pd.DataFrame) -> str:
+def key(table: pd.DataFrame, x: str | None, y: str, frame: pd.DataFrame, labels: Mapping[str, str]) -> str:
     """What the marks are in a figure of lines, or without x of dots; how many cells failed."""
     marks = ("Lines", "bands") if x else ("Dots", "bars")
     one = table["draws"].max() == 1
-    told = ["One run for each point." if one else f"{marks[0]}: medians over {_seeds(table)}; {marks[1]}: quartiles."]
+    told = ["One seed for each point." if one else f"{marks[0]}: medians over {seeds(table)}; {marks[1]}: quartiles."]
     steps, diverged, absent = y == "steps_to_tol", broken(table), table["median"].isna()
-    if x and steps and table["predicted"].notna().any():
+    told.append(_flat(table, x, labels) if x else "")
+    if x and steps and table.loc[table[x].notna(), "predicted"].notna().any():
         told.append("Dashed: theory, ln tol² / ln ρ for the predicted factor ρ on the loss per step.")
     late = (table["reached"] < table["draws"]) & ~diverged & steps
     if (late & absent).any():
@@ -66,14 +67,16 @@ def key(table: pd.DataFrame, x: str | None, y: str, frame: pd.DataFrame) -> str:
         told.append("Small triangles: the upper quartile is above the limit on the steps.")
     if (diverged & (absent | (not steps))).any():
         told.append("Crosses: diverged.")
-    return joined(*told, _failed(frame))
+    if not steps and (absent & ~diverged).any():
+        told.append(f"Gaps: no {plain_name(y)}.")
+    return joined(*told, dealt(table, frame), _failed(frame))
 
 
 def key_of_maps(table: pd.DataFrame, x: str, up: str, y: str, frame: pd.DataFrame, labels: Mapping[str, str]) -> str:
     """What colours and marks are in a heat map, and who is not drawn; how many cells failed."""
     missing = table[x].isna() | table[up].isna()
     whole = table[~missing]
-    told = ["Colours: one run each." if whole["draws"].max() == 1 else f"Colours: medians over {_seeds(whole)}."]
+    told = ["Colours: one seed each." if whole["draws"].max() == 1 else f"Colours: medians over {seeds(whole)}."]
     absent = whole[whole["median"].isna()]
     if len(absent):
         limits = absent["limit"].dropna().unique()
@@ -84,7 +87,27 @@ def key_of_maps(table: pd.DataFrame, x: str, up: str, y: str, frame: pd.DataFram
     if missing.any():
         names = and_([labels[str(name)] for name in table.loc[missing, "optimizer"].unique()])
         told.append(f"Not drawn, for want of {plain_name(x)} or {plain_name(up)}: {names}.")
-    return joined(*told, _failed(frame))
+    return joined(*told, dealt(table, frame), _failed(frame))
+
+
+def _flat(table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> str:
+    """What the horizontal lines are: an absent value of x, or optimizers that x was not swept for."""
+    flat = table[table[x].isna()]
+    without = [labels[str(name)] for name in flat["optimizer"].unique() if name not in applicable(table)[x]]
+    told = [f"{plain_name(x)} not swept ({and_(without)})"] if without else []
+    if len(flat) and not flat["optimizer"].isin(without).all() and len(without) < flat["optimizer"].nunique():
+        told.insert(0, setting(x, None))
+    return f"Horizontal lines: {'; '.join(told)}." if told else ""
+
+
+def dealt(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """How many values of heterogeneity are how many arrangements, where it is an axis."""
+    counts = arrangement_counts(frame) if "heterogeneity" in axes_of(table) else []
+    if not counts:
+        return ""
+    told = "; ".join("{values:,} values are {distinct:,} of {of:,}".format(**one) for one in counts)
+    once = ", drawn once each" if any(one["values"] > one["distinct"] for one in counts) else ""
+    return f"Heterogeneity: {told} distinct arrangements{once}."
 
 
 def joined(*sentences: str) -> str:
@@ -93,7 +116,7 @@ def joined(*sentences: str) -> str:
 
 def _powers(table: pd.DataFrame, panels: Panels, labels: Mapping[str, str]) -> str | None:
     """The powers of κ: first of the optimizers that have the same in all panels, then of each other one."""
-    found = fits(table, ["kappa", *dict.fromkeys(name for panel in panels for name in panel)], "kappa")
+    found, has = fits(table, "kappa"), applicable(table)
     poor = set(found.loc[~(found["standard_error"] <= 0.05), "optimizer"])  # no power law, or not known to be one
     if 2 * len(poor) > len(labels):
         return None
@@ -101,7 +124,7 @@ def _powers(table: pd.DataFrame, panels: Panels, labels: Mapping[str, str]) -> s
     varied = []
     for name in [name for name in labels if name not in poor]:
         ours, label = found[found["optimizer"] == name], in_sentence(labels[name])
-        slopes = {place(panel): slope for panel in panels for slope in here(ours, panel)["slope"].head(1)}
+        slopes = {place(panel): slope for panel in panels for slope in here(ours, panel, has)["slope"].head(1)}
         if not slopes:
             continue
         low, high = min(slopes.values()), max(slopes.values())
@@ -133,11 +156,6 @@ def _dealt(table: pd.DataFrame, labels: Mapping[str, str]) -> str | None:
             verb = "falls" if last == values.min() else "rises" if last == values.max() else "goes"
             told.append(f"{who} {verb} from {number(first)} to {number(last)}")
     return "; ".join(told)
-
-
-def _seeds(table: pd.DataFrame) -> str:
-    low, high = table["draws"].min(), table["draws"].max()
-    return f"{low if low == high else f'{low} to {high}'} seeds"
 
 
 def _failed(frame: pd.DataFrame) -> str:

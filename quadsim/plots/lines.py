@@ -11,7 +11,18 @@ import pandas as pd
 
 from quadsim.plots.canvas import spread
 from quadsim.plots.findings import finding, joined, key, name_of_y
-from quadsim.plots.medians import QUARTILES, broken, fits, floats, medians, names_of, numbers, runs
+from quadsim.plots.medians import (
+    QUARTILES,
+    applicable,
+    axes_of,
+    broken,
+    fits,
+    floats,
+    free_name,
+    medians,
+    names_of,
+    numbers,
+)
 from quadsim.plots.scales import Heights, Scale
 from quadsim.plots.sheet import Sheet, columns_of, here, panels_of
 from quadsim.plots.style import LINES, STYLE, colours_of, width_of
@@ -34,26 +45,29 @@ def against(
 ) -> Figure:
     """Medians of y against x with quartiles as a band: a line for each optimizer, a panel for each of the other axes.
 
-    Against kappa the label of a line has its slope. Against heterogeneity there is a second panel, against the distance
-    between the blocks' spectra that it makes. An optimizer that has no x is a horizontal line.
+    Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated. Against kappa
+    the label of a line has its slope. Against heterogeneity there is a second panel, against the distance between the
+    blocks' spectra that it makes. A value of x that is absent, or an optimizer without x, is a horizontal line.
     """
     import matplotlib
     from matplotlib.lines import Line2D
 
-    names = names_of([*axes, x])
-    if x not in numbers(runs(frame, names, y), names):
+    x = free_name(x)
+    table = medians(frame, names_of([*axes, x]), y)
+    names = axes_of(table)
+    if x not in numbers(table, names):
         raise ValueError(f"x must be an axis of numbers, got {x}")
-    table = medians(frame, names, y)
     called = labels_of(frame, table, labels)
     colours = colours_of(list(called))
     each = 2 if x == "heterogeneity" and table["js_distance"].notna().any() else 1
-    panels, left_out = panels_of(table, [name for name in names if name not in (x, "optimizer")], each)
-    parts = [here(table, panel) for panel in panels]
+    has = applicable(table)
+    panels = panels_of(table, [name for name in names if name not in (x, "optimizer")], has)
+    parts = [here(table, panel, has) for panel in panels]
     scale, heights = Scale.of(table[x]), Heights.of(table, y)
     slopes: list[dict[str, str]] = [{} for _ in panels]
     if x == "kappa" and heights.log:
-        found = fits(table, names, x).dropna(subset="slope")
-        ours = [here(found, panel) for panel in panels]
+        found = fits(table, x).dropna(subset="slope")
+        ours = [here(found, panel, has) for panel in panels]
         slopes = [dict(zip(part["optimizer"], map(power, part["slope"]), strict=True)) for part in ours]
     columns = 2 if each == 2 else columns_of(len(panels))
     tall = 2.15 if len(panels) * each > 1 else 2.9
@@ -75,14 +89,14 @@ def against(
         sheet = Sheet(
             [told for panel in panels for told in (place(panel), "")[:each]], columns, tall,
             title=finding(table, x, y, panels, called, each=each) if title is None else title,
-            caption=joined(caption, key(table, x, y, frame), left_out),
+            caption=joined(caption, key(table, x, y, frame, called)),
             across=[axis_name(x), AXES["js_distance"]][:each], up=name_of_y(y, frame), legend=legend,
             left=0.24 + heights.width(), beside=beside + 0.17 if beside else 0.0, once=each == 2,
         )  # fmt: skip
         marks = _Marks.of(table, y, list(called), 72 * tall)
         for number, part in enumerate(parts):
             main = sheet.axes[number * each]
-            ends = _lines(main, part, x, scale, heights, colours, marks)
+            ends = _lines(main, part, x, scale, heights, colours, marks, steps=y == "steps_to_tol")
             _label_ends(main, ends, texts[number], colours)
             if each == 2:
                 _along_distance(sheet.axes[2 * number + 1], part, x, heights, colours, marks)
@@ -115,6 +129,8 @@ def _lines(
     heights: Heights,
     colours: Mapping[str, str],
     marks: _Marks,
+    *,
+    steps: bool,
 ) -> dict[str, float]:
     """Bands, medians, theory and what was not reached; the height at which each optimizer's line ends."""
     ends: dict[str, float] = {}
@@ -125,12 +141,14 @@ def _lines(
         lower, median, upper, limit, theory = (floats(line[c]) for c in (*QUARTILES, "limit", "predicted"))
         diverged = broken(line)
         median[diverged & (median > heights.high)] = np.nan
-        gone = np.isnan(median) & (np.isfinite(limit) | diverged)
+        gone = np.isnan(median) & (steps | diverged)
         partly = np.isfinite(median) & np.isnan(upper) & np.isfinite(limit)
         top = np.where(np.isfinite(upper), upper, limit)
         banded = np.isfinite(lower + top) & (line["draws"] > 1).to_numpy() & ~(gone & diverged)
         if banded.any():
             axes.fill_between(at, lower, top, where=list(banded), color=colour, alpha=0.18, linewidth=0)
+        if at.size == 1 and banded.any():
+            axes.vlines(at, lower, top, color=colour, alpha=0.35, linewidth=3)
         axes.plot(at, median, color=colour, linestyle=stroke, linewidth=1.4, marker="o",
                   markersize=2.6 if at.size <= 60 else 0)  # fmt: skip
         if np.isfinite(theory).any():
@@ -142,7 +160,8 @@ def _lines(
             for chosen, mark, size in ((gone & ~diverged, "^", 4.0), (partly, "^", 2.6), (gone & diverged, "x", 3.5)):
                 _mark(axes, at[chosen], beyond[chosen], mark, size, colour, row)
         drawn = np.where(gone, beyond, median)
-        levels = [*drawn[np.isfinite(drawn)][-1:], *_level(axes, flat, colour, stroke)]
+        row = marks.apart * marks.names.index(str(name)) if str(name) in marks.names else 0.0
+        levels = [*drawn[np.isfinite(drawn)][-1:], *_level(axes, flat, heights, colour, stroke, row, steps=steps)]
         if levels:
             ends[str(name)] = float(levels[0])
     scale.set(axes.xaxis, room=0.04)
@@ -150,24 +169,34 @@ def _lines(
     return ends
 
 
-def _mark(axes: Axes, at: np.ndarray, height: np.ndarray, mark: str, size: float, colour: str, points: float) -> None:
+def _mark(
+    axes: Axes, at: np.ndarray, height: np.ndarray, mark: str, size: float, colour: str, points: float, base: Any = None
+) -> None:
     """Marks for what was not reached, some points above the limit."""
     from matplotlib.transforms import ScaledTranslation
 
-    up = axes.transData + ScaledTranslation(0, points / 72, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
+    shift = ScaledTranslation(0, points / 72, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
     axes.plot(at, height, mark, color=colour, markerfacecolor="none", markersize=size, markeredgewidth=0.8,
-              transform=up, clip_on=False)  # fmt: skip
+              transform=(axes.transData if base is None else base) + shift, clip_on=False)  # fmt: skip
 
 
-def _level(axes: Axes, flat: pd.DataFrame, colour: str, stroke: Any) -> list[float]:
-    """A horizontal line for an optimizer without x, at its limit if that is all there is; its height."""
+def _level(
+    axes: Axes, flat: pd.DataFrame, heights: Heights, colour: str, stroke: Any, points: float, *, steps: bool
+) -> list[float]:
+    """A horizontal line where x is absent, dotted and marked where the median was not reached; its height."""
     levels = []
-    for lower, median, upper, limit in zip(*(floats(flat[c]) for c in (*QUARTILES, "limit")), strict=True):
-        level = median if np.isfinite(median) else limit
-        if not np.isfinite(level):
+    columns = (floats(flat[c]) for c in (*QUARTILES, "limit"))
+    for lower, median, upper, limit, diverged in zip(*columns, broken(flat), strict=True):
+        reached = np.isfinite(median) and not (diverged and median > heights.high)
+        if not reached and not (steps or diverged):
             continue
-        axes.axhline(level, color=colour, linestyle=stroke if np.isfinite(median) else ":", linewidth=1.2)
-        if upper > lower:
+        beyond = heights.high if diverged or not np.isfinite(limit) else limit
+        level = float(median if reached else beyond)
+        axes.axhline(level, color=colour, linestyle=stroke if reached else ":", linewidth=1.2)
+        if not reached:
+            middle = np.array([0.5]), np.array([level])
+            _mark(axes, *middle, "x" if diverged else "^", 4.0, colour, points, axes.get_yaxis_transform())
+        elif upper > lower:
             axes.axhspan(lower, upper, color=colour, alpha=0.12, linewidth=0)
         levels.append(level)
     return levels

@@ -1,34 +1,66 @@
 """The table behind a figure of a sweep: quartiles over the seeds, and the power of κ that medians grow like.
 
-A run that did not reach the tolerance counts as later than all that did, so a quartile among those is absent. Runs that
-failed (status "error") are left out.
+Runs are aggregated over seeds and nothing else: rows of the table differ in every setting in which runs differ, whether
+it was named as an axis or not. A setting that is absent (batch=none) is a value of its own. A run that did not reach
+the tolerance counts as later than all that did, so a quartile among those is absent. Runs that failed (status "error")
+are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 WORDS = {"case", "spectrum", "basis", "map", "schedule", "optimizer"}  # names of things, even if numbers
 QUARTILES = {"lower": 0.25, "median": 0.5, "upper": 0.75}
-RESULTS = ("status", "last_step", "tol", "predicted_rate", "js_distance", "lr_from")  # used where they are there
+RESULTS = (  # columns that a run is measured by; all others are settings
+    "status", "steps_to_tol", "last_step", "loss", "grad_norm", "dim", "max_block_kappa", "kappa_eff", "r",
+    "js_distance", "arrangement", "arrangements", "predicted_rate", "measured_rate", "seconds", "error",
+)  # fmt: skip
+CONDITIONS = (  # settings of the problem and of the run; the others are an optimizer's own
+    "case", "spectrum", "network", "blocks", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map",
+    "heterogeneity", "rotation", "basis", "minimizer", "start", "batch", "factor", "noise", "label_noise", "schedule",
+    "warmup", "every", "drop", "tol", "steps", "engine",
+)  # fmt: skip
+ORIGINS = {"kappa": "kappa_from", "lr": "lr_from", "momentum": "momentum_from"}  # where a setting's value comes from
+DEALT = ("case", "spectrum", "network", "blocks", "block_size", "basis")  # what arrangements depend on
+TAKEN = (  # columns of tables; a setting of the same name is called NAME_setting there
+    "draws", "reached", "diverged", *QUARTILES, "limit", "predicted", "cells", "median_steps", "converged", "max-steps",
+    "underflow",
+)  # fmt: skip
+USED = ("status", "last_step", "tol", "predicted_rate", "js_distance")
 
 
-def medians(frame: pd.DataFrame, axes: Sequence[str], y: str = "steps_to_tol") -> pd.DataFrame:
-    """One row for each value of the axes and each optimizer: quartiles of y over what is left, which is the seeds.
+def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_tol") -> pd.DataFrame:
+    """Quartiles of y over the seeds: one row for each optimizer and each combination of settings.
 
-    Columns: the axes, optimizer, then ``draws`` (runs), ``reached`` (those with a value of y), ``diverged``, ``lower``,
-    ``median``, ``upper`` (`np.quantile` by method "nearest"; absent where most runs had not reached the tolerance),
-    ``limit`` (the last step of those that neither reached it nor diverged), ``predicted`` (the median of
-    ln tol² / ln predicted_rate: the gradient falls like the root of the loss) and ``js_distance`` (mean).
+    Parameters
+    ----------
+    frame :
+        One row for each run. Columns that are not in `RESULTS` are settings.
+    axes :
+        Settings that come first in the table, in this order. Others in which runs differ follow.
+
+    Returns
+    -------
+    table :
+        The axes, optimizer, then ``draws`` (seeds), ``reached`` (those with a value of y), ``diverged``, ``lower``,
+        ``median``, ``upper`` (`np.quantile` by method "nearest"; absent where most runs had not reached the
+        tolerance), ``limit`` (the last step of those that neither reached it nor diverged), ``predicted`` (the median
+        of ln tol² / ln predicted_rate: the gradient falls like the root of the loss) and ``js_distance`` (mean).
+        Values of heterogeneity that give the same arrangement are one row.
     """
-    rows = runs(frame, axes, y)
-    names = names_of([*axes, "optimizer"])
+    return quartiles(*runs(frame, axes, y), y)
+
+
+def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
+    """`medians`, from runs that did not fail and all axes that separate them."""
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *USED])))
     keys = sorted(names, key="optimizer".__eq__)  # the optimizer last
-    codes = pd.DataFrame({key: _codes(rows[key]) for key in keys})
-    group = codes.groupby(keys).ngroup().to_numpy()
+    group = pd.DataFrame({key: _codes(rows[key]) for key in keys}).groupby(keys).ngroup().to_numpy()
+    rows, group = _once_for_each_seed(rows, group, y)
     value, diverged = floats(rows[y]), rows["status"].isin(["diverged"]).to_numpy()
     seen = pd.DataFrame({"diverged": diverged, "js_distance": floats(rows["js_distance"])})
     seen["limit"] = seen["predicted"] = np.nan
@@ -38,7 +70,7 @@ def medians(frame: pd.DataFrame, axes: Sequence[str], y: str = "steps_to_tol") -
         seen["limit"] = np.where(late & ~diverged, floats(rows["last_step"]), np.nan)
         seen["predicted"] = _predicted_steps(floats(rows["tol"]), floats(rows["predicted_rate"]))
     by = seen.assign(value=value, reached=np.isfinite(value)).groupby(group)
-    table = rows[names].groupby(group).first()
+    table = rows[list(names)].iloc[np.unique(group, return_index=True)[1]].reset_index(drop=True)
     table["draws"] = by.size()
     table[["reached", "diverged"]] = by[["reached", "diverged"]].sum()
     for name, share in QUARTILES.items():
@@ -47,21 +79,21 @@ def medians(frame: pd.DataFrame, axes: Sequence[str], y: str = "steps_to_tol") -
     table["predicted"] = by["predicted"].quantile(0.5, interpolation="nearest")
     table["js_distance"] = by["js_distance"].mean()
     whole = [*QUARTILES, "limit"] if y == "steps_to_tol" else []
-    return table.reset_index(drop=True).astype(dict.fromkeys(whole, "Int64"))
+    return table.astype(dict.fromkeys(whole, "Int64"))
 
 
-def slopes(frame: pd.DataFrame, axes: Sequence[str], *, x: str = "kappa", y: str = "steps_to_tol") -> pd.DataFrame:
+def slopes(frame: pd.DataFrame, axes: Sequence[str] = (), *, x: str = "kappa", y: str = "steps_to_tol") -> pd.DataFrame:
     """The power of x that the medians of y grow like: least squares of log10 y on log10 x, by optimizer and other axes.
 
     Columns: optimizer, the other axes, ``slope``, ``standard_error``, ``points``. The fit is over the positive medians
     that are there; with fewer than three of them there is none.
     """
-    return fits(medians(frame, names_of([*axes, x]), y), axes, x)
+    return fits(medians(frame, names_of([*axes, x]), y), free_name(x))
 
 
-def fits(table: pd.DataFrame, axes: Sequence[str], x: str) -> pd.DataFrame:
+def fits(table: pd.DataFrame, x: str) -> pd.DataFrame:
     """`slopes`, from the table of medians."""
-    keys = ["optimizer", *(name for name in names_of(axes) if name not in ("optimizer", x))]
+    keys = ["optimizer", *(name for name in axes_of(table) if name not in ("optimizer", x))]
     group = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     found = table[keys].drop_duplicates().reset_index(drop=True)
     with np.errstate(divide="ignore", invalid="ignore"):  # what is not positive, and groups with too few points
@@ -80,25 +112,96 @@ def fits(table: pd.DataFrame, axes: Sequence[str], x: str) -> pd.DataFrame:
     return found.assign(slope=slope, standard_error=error, points=points)
 
 
-def runs(frame: pd.DataFrame, axes: Sequence[str], y: str) -> pd.DataFrame:
-    """The runs that did not fail, with the columns that matter; an optimizer has only the settings that were given."""
-    wanted = [*names_of([*axes, "optimizer"]), y]
-    for name in wanted:
+def runs(frame: pd.DataFrame, axes: Sequence[str], y: str) -> tuple[pd.DataFrame, list[str]]:
+    """The runs that did not fail, with one value of heterogeneity for each arrangement; all axes that separate them."""
+    frame = _freed(frame, y)
+    for name in names_of([*map(free_name, axes), "optimizer", y]):
         if name not in frame:
             raise ValueError(f"the table has no column {name}")
-    rows = frame.reindex(columns=list(dict.fromkeys([*wanted, *RESULTS])))
-    rows = rows[~rows["status"].isin(["error"])]
+    rows = frame[~frame["status"].isin(["error"])] if "status" in frame else frame
     if rows.empty:
         raise ValueError("there is nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
     if not pd.api.types.is_numeric_dtype(rows[y]) and not rows[y].isna().all():
         raise ValueError(f"y must be a column of numbers, got {y}")
-    given = rows["lr_from"].isin(["given"])
-    if "lr" in axes and given.any():  # what the problem decides is no axis: it differs from seed to seed
-        rows = rows.assign(lr=rows["lr"].where(given))
-    for name in names_of(axes):
+    return settled(one_for_each_arrangement(rows), axes, y)
+
+
+def settled(frame: pd.DataFrame, axes: Sequence[str], y: str = "") -> tuple[pd.DataFrame, list[str]]:
+    """Rows without values that follow from others, and all settings in which runs of one seed may differ.
+
+    These are the axes given, then every further setting that the axes so far do not determine, and the optimizer. What
+    theory chooses, and a setting that is one value for an optimizer but not for another, is absent.
+    """
+    axes, rows = [free_name(name) for name in axes], _freed(frame, y).reset_index(drop=True)
+    for name, origin in ORIGINS.items():
+        if name in rows and origin in rows:
+            rows[name] = rows[name].where(~_follows(rows, name, origin))
+    known = {*RESULTS, *ORIGINS.values(), "key", "seed", "optimizer", y}
+    settings = [str(name) for name in rows if name not in known and _count(rows[name]) > 1]
+    for name in settings:
+        if name not in CONDITIONS:
+            codes = pd.Series(_codes(rows[name]))
+            several = codes.groupby(rows["optimizer"], dropna=False).transform("nunique") > 1
+            rows[name] = rows[name].where(several)
         if name not in WORDS and not pd.api.types.is_numeric_dtype(rows[name]):
-            rows = rows.assign(**{name: _settled(rows[name], rows["optimizer"])})
-    return rows
+            rows[name] = _as_numbers(rows[name])
+    names = names_of(axes)
+    group = _joint([*(rows[name] for name in names), rows["optimizer"]])
+    for name in sorted(set(settings) - set(names), key=_rank):
+        finer = _joint([pd.Series(group), rows[name]])
+        if finer.max() > group.max():
+            group, names = finer, [*names, name]
+    return rows, names_of([*names, "optimizer"])
+
+
+def one_for_each_arrangement(frame: pd.DataFrame) -> pd.DataFrame:
+    """Values of heterogeneity that are the same arrangement become one of them, and runs of the same problem one run.
+
+    That is the middle one, but the first if it is 0 and the last if it is 1.
+    """
+    if "heterogeneity" not in frame or "arrangement" not in frame or _count(frame["heterogeneity"]) < 2:
+        return frame
+    frame = frame.reset_index(drop=True)
+    known = (frame["arrangement"].notna() & frame["heterogeneity"].notna()).to_numpy()
+    same = [name for name in (*DEALT, "arrangement", "arrangements") if name in frame]
+    group = _joint([frame[name] for name in same])
+    values, before = floats(frame["heterogeneity"]), _again(frame)
+    pairs = pd.DataFrame({"group": group[known], "value": values[known]}).drop_duplicates()
+    chosen = pairs.groupby("group")["value"].agg(_one_of)
+    frame["heterogeneity"] = np.where(known, chosen.reindex(group).to_numpy(), values)
+    return frame[~_again(frame) | before].reset_index(drop=True) if "seed" in frame else frame
+
+
+def arrangement_counts(frame: pd.DataFrame) -> list[dict[str, int]]:
+    """How many values of heterogeneity are how many distinct arrangements, of how many: one entry for each total."""
+    if not {"heterogeneity", "arrangement", "arrangements"} <= set(frame):
+        return []
+    known = frame.dropna(subset=["heterogeneity", "arrangement", "arrangements"])
+    return [
+        {
+            "values": int(part["heterogeneity"].nunique()),
+            "distinct": int(part["arrangement"].nunique()),
+            "of": int(part["arrangements"].iloc[0]),
+        }
+        for _, part in known.groupby("arrangements")
+    ]
+
+
+def axes_of(table: pd.DataFrame) -> list[str]:
+    """The axes of a table of medians."""
+    names = [str(name) for name in table]
+    return names[: names.index("draws")]
+
+
+def applicable(table: pd.DataFrame) -> dict[str, set[str]]:
+    """For each axis the optimizers that have it: all of them have the problem's, some have a setting of their own."""
+    everyone = set(table["optimizer"])
+    own = {
+        name: set(table.loc[table[name].notna(), "optimizer"])
+        for name in axes_of(table)
+        if name not in (*CONDITIONS, "optimizer")
+    }
+    return {name: own.get(name, everyone) for name in axes_of(table)}
 
 
 def names_of(axes: Sequence[str]) -> list[str]:
@@ -120,12 +223,86 @@ def broken(table: pd.DataFrame) -> np.ndarray:
     return (table["diverged"] * 2 >= table["draws"]).to_numpy(dtype=bool)
 
 
-def _settled(column: pd.Series, optimizer: pd.Series) -> pd.Series:
-    """A column of numbers and texts as numbers, if every text is the only value of its optimizer, and so no axis."""
-    values = pd.to_numeric(column, errors="coerce").astype(float)
-    words = values.isna() & column.notna()
-    several = column.groupby(optimizer.to_numpy()).transform("nunique") > 1
-    return column if words.all() or (words & several).any() else values
+def seeds(table: pd.DataFrame | Mapping[str, pd.Series]) -> str:
+    """Over how many seeds: "5 seeds", or "3 to 5 seeds"."""
+    low, high = table["draws"].min(), table["draws"].max()
+    return f"{low} seed{'' if low == 1 else 's'}" if low == high else f"{low} to {high} seeds"
+
+
+def _once_for_each_seed(rows: pd.DataFrame, group: np.ndarray, y: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Each seed once in a group: the same run twice counts once, and different runs of one seed are an error."""
+    if "seed" not in rows:
+        return rows, group
+    twice = pd.DataFrame({"group": group, "seed": _codes(rows["seed"])})
+    again = twice.duplicated().to_numpy()
+    if not again.any():
+        return rows, group
+    results = twice.assign(y=floats(rows[y]), status=_codes(rows["status"]))
+    differ = ~results.duplicated().to_numpy() & again
+    if differ.any():
+        seed, optimizer = rows["seed"].to_numpy()[differ][0], rows["optimizer"].to_numpy()[differ][0]
+        raise ValueError(
+            f"seed {seed} of {optimizer} occurs twice with the same settings and another {y}: "
+            "runs are aggregated over seeds only, so a column must tell them apart"
+        )
+    return rows[~again].reset_index(drop=True), group[~again]
+
+
+def free_name(name: str) -> str:
+    """The name of an axis in a table, where columns of the table have taken some names."""
+    return f"{name}_setting" if name in TAKEN else name
+
+
+def _freed(frame: pd.DataFrame, y: str) -> pd.DataFrame:
+    return frame.rename(columns={name: free_name(name) for name in TAKEN if name != y})
+
+
+def _again(frame: pd.DataFrame) -> np.ndarray:
+    """Where settings and seed are those of an earlier row."""
+    settings = [name for name in frame if name not in (*RESULTS, "key")]
+    return pd.DataFrame({name: _codes(frame[name]) for name in settings}).duplicated().to_numpy()
+
+
+def _follows(rows: pd.DataFrame, name: str, origin: str) -> np.ndarray:
+    """Where a value follows from the problem: chosen by theory, the spectrum's own, or a default that varies."""
+    follows = rows[origin].isin(["theory", "spectrum"])
+    usual = rows[origin].isin(["default"])
+    if usual.any():
+        values = pd.Series(_codes(rows[name])).where(usual)
+        follows |= usual & (values.groupby(rows["optimizer"], dropna=False).transform("nunique") > 1)
+    return follows.to_numpy(dtype=bool)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """A column of objects as numbers, if all that is there are numbers."""
+    values = pd.to_numeric(column, errors="coerce")
+    return column if (values.isna() & column.notna()).any() or column.isna().all() else values.astype(float)
+
+
+def _one_of(values: pd.Series) -> float:
+    ordered = np.sort(values.to_numpy())
+    if ordered[0] == 0 or ordered[-1] == 1:
+        return float(ordered[0] if ordered[0] == 0 else ordered[-1])
+    return float(ordered[(ordered.size - 1) // 2])
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Settings in the order of CONDITIONS, then those of optimizers."""
+    return (CONDITIONS.index(name), "") if name in CONDITIONS else (len(CONDITIONS), name)
+
+
+def _joint(columns: Sequence[pd.Series]) -> np.ndarray:
+    """A number for each combination of values."""
+    group = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        codes = _codes(column)
+        group = pd.factorize(group * (codes.max(initial=0) + 1) + codes)[0]
+    return group
+
+
+def _count(column: pd.Series) -> int:
+    """The number of values; an absent one counts."""
+    return int(column.nunique(dropna=False))
 
 
 def _is_of_numbers(column: pd.Series) -> bool:
@@ -134,7 +311,7 @@ def _is_of_numbers(column: pd.Series) -> bool:
 
 
 def _codes(column: pd.Series) -> np.ndarray:
-    """Whole numbers in the order of a column's values: numbers as they are, words as they come, what is absent last."""
+    """Whole numbers in the order of a column's values: numbers ascending, words as they come, absent values last."""
     codes, values = pd.factorize(column, sort=_is_of_numbers(column))
     return np.where(codes < 0, len(values), codes)
 

@@ -9,40 +9,59 @@ import numpy as np
 import pandas as pd
 
 from quadsim.plots.style import evenly_wrapped, width_of, wrapped
-from quadsim.plots.words import place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_PANELS = 12
+MOST_PANELS = 60  # of a figure that can still be read, page by page
+
+Has = Mapping[str, set[str]]  # for each axis the optimizers that have it
 
 
-def panels_of(table: pd.DataFrame, axes: Sequence[str], each: int = 1) -> tuple[list[dict[str, Any]], str]:
-    """The values of the other axes that get a panel of their own, and what to say of those that get none.
+def panels_of(table: pd.DataFrame, axes: Sequence[str], has: Has) -> list[dict[str, Any]]:
+    """The values of the other axes that get a panel of their own; None for a value that is absent.
 
-    An optimizer without one of the settings is in all panels that differ in it, so what it has is no further panel.
+    An optimizer without one of the settings is in all panels that differ in it, and gets no panel for the lack of it.
     """
-    varied = [name for name in axes if name == "optimizer" or table[name].nunique() > 1]
-    if not varied:
-        return [{}], ""
+    varied = [name for name in axes if name == "optimizer" or table[name].nunique(dropna=False) > 1]
     combos = [
-        {name: value for name, value in zip(varied, values, strict=True) if not pd.isna(value)}
-        for values in table[varied].drop_duplicates().itertuples(index=False, name=None)
+        {
+            name: None if pd.isna(value) else value
+            for name, value in zip(varied, values, strict=True)
+            if optimizer in has[name]
+        }
+        for optimizer, *values in table[["optimizer", *varied]].drop_duplicates().itertuples(index=False, name=None)
     ]
+    combos = [dict(combo) for combo in dict.fromkeys(tuple(combo.items()) for combo in combos)]
+    if len(combos) > 2000:
+        raise TooManyPanels(len(combos), varied)
     fewer = [combo for combo in combos if len(combo) < len(varied)]
     within = [combo for combo in fewer if any(combo.items() < other.items() for other in combos)]
-    panels, most = [combo for combo in combos if combo not in within], MOST_PANELS // each
-    if len(panels) <= most:
-        return panels, ""
-    left_out = f"{most} of {len(panels)} panels: those after “{place(panels[most - 1])}” are left out."
-    return panels[:most], left_out
+    panels = [combo for combo in combos if combo not in within]
+    if len(panels) > MOST_PANELS:
+        raise TooManyPanels(len(panels), varied)
+    return panels
 
 
-def here(table: pd.DataFrame, panel: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of a panel: with its values, or with none."""
+class TooManyPanels(ValueError):
+    """More panels than a figure can hold."""
+
+    def __init__(self, count: int, axes: Sequence[str]) -> None:
+        first, *others = [name for name in axes if name != "optimizer"] or ["optimizers"]
+        listed = ", ".join([first, *others])
+        listed = listed if len(listed) <= 60 else listed[:59] + "…"
+        super().__init__(
+            f"the figure would have {count:,} panels, for {listed}, and {MOST_PANELS} is the most: "
+            f"select some values with {first}=…, or choose another x"
+        )
+
+
+def here(table: pd.DataFrame, panel: Mapping[str, Any], has: Has) -> pd.DataFrame:
+    """The rows of a panel: those with its values, and those of optimizers that do not have the setting."""
     chosen = np.ones(len(table), dtype=bool)
     for name, value in panel.items():
-        chosen &= (table[name].eq(value) | table[name].isna()).to_numpy(dtype=bool, na_value=False)
+        same = table[name].isna() if value is None else table[name].eq(value)
+        chosen &= same.to_numpy(dtype=bool, na_value=False) | ~table["optimizer"].isin(has[name]).to_numpy()
     return table[chosen]
 
 
@@ -96,11 +115,14 @@ class Sheet:
 
         wide = _wide(len(titles))
         self.columns, self.rows = columns, -(-len(titles) // columns)
-        gap, between = 0.28 if any(titles) else 0.12, 0.16
+        between = 0.16
+        labels = beside if once else beside * columns
+        room = (wide - left - 0.225 - bar - labels - between * (columns - 1)) / columns + (0.0 if once else beside)
+        names = [wrapped(name, room, 8.5) if name else [] for name in titles]
+        gap = 0.14 + 0.14 * max(map(len, names)) if any(titles) else 0.12
         whole = self.rows * (tall + gap) - gap
         self.up = evenly_wrapped(up, whole, 8)
         left += 0.125 * len(self.up)
-        labels = beside if once else beside * columns
         plot = (wide - left - 0.1 - bar - labels - between * (columns - 1)) / columns
         self.across = [evenly_wrapped(text, plot + min(beside, 0.4), 8) for text in across]
         told, small = heading(title, len(titles)), wrapped(caption, wide - 0.16, 6.5)
@@ -111,12 +133,12 @@ class Sheet:
         high = above + 0.16 * -(-len(legend) // many) + whole + gap + below
         self.figure = Figure(figsize=(wide, high))
         self.axes: list[Axes] = []
-        for number, name in enumerate(titles):
+        for number, name in enumerate(names):
             row, column = divmod(number, columns)
             at = left + column * (plot + between + beside), below + (self.rows - 1 - row) * (tall + gap)
             axes = self.figure.add_axes((at[0] / wide, at[1] / high, plot / wide, tall / high))
             axes.tick_params(labelsize=7.5)
-            axes.set_title(name, loc="left", fontsize=8.5)
+            axes.set_title("\n".join(name), loc="left", fontsize=8.5)
             self.axes.append(axes)
         half = min(whole, 3.0) / 2
         self._bar = (wide - 0.1 - bar + 0.12) / wide, (below + whole / 2 - half) / high, 0.13 / wide, 2 * half / high

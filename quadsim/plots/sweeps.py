@@ -10,9 +10,19 @@ import pandas as pd
 
 from quadsim.plots.findings import joined, key, key_of_maps, name_of_y, ranking, topic
 from quadsim.plots.lines import against
-from quadsim.plots.medians import QUARTILES, broken, floats, medians, names_of, numbers, runs
+from quadsim.plots.medians import (
+    QUARTILES,
+    applicable,
+    axes_of,
+    broken,
+    floats,
+    free_name,
+    medians,
+    names_of,
+    numbers,
+)
 from quadsim.plots.scales import Heights, Scale, log_ticks
-from quadsim.plots.sheet import Sheet, columns_of, here, panels_of
+from quadsim.plots.sheet import Sheet, TooManyPanels, columns_of, here, panels_of
 from quadsim.plots.style import STYLE, colours_of, width_of
 from quadsim.plots.words import axis_name, labels_of, number, place
 
@@ -21,10 +31,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+FEW_PANELS = 12
+
+
 def sweep_figure(
     frame: pd.DataFrame,
     *,
-    axes: Sequence[str],
+    axes: Sequence[str] = (),
     x: str | None = None,
     y: str = "steps_to_tol",
     title: str | None = None,
@@ -33,12 +46,15 @@ def sweep_figure(
 ) -> Figure:
     """What the swept axes call for: `heat_maps` over two axes of numbers, `against` one of them, or `dots`.
 
+    Every combination of settings is drawn. Where an optimizer has no place on a map, lines are drawn if their panels
+    are not too many; otherwise the caption names it.
+
     Parameters
     ----------
     frame :
         One row for each run: settings, optimizer, and how it ended.
     axes :
-        The swept columns, in order; seeds are what medians are taken over.
+        The swept columns, in order. Other settings in which runs differ separate them too: medians are over seeds only.
     x :
         The horizontal axis, if another one than kappa or the first is wanted.
     title :
@@ -46,21 +62,33 @@ def sweep_figure(
     labels :
         What optimizers are called, beyond `words.LABELS`.
     """
-    names = names_of([*axes, *([x] if x else [])])
-    counts = numbers(runs(frame, names, y), names)
+    x = free_name(x) if x else None
+    table = medians(frame, names_of([*axes, *([x] if x else [])]), y)
+    names, has = axes_of(table), applicable(table)
+    counts = numbers(table, names)
     if x and x not in counts:
         raise ValueError(f"x must be an axis of numbers, got {x}")
     swept = {name: count for name, count in counts.items() if count > 1 or name == x} or counts
+    whole = {
+        name: n for name, n in swept.items() if not table.loc[table["optimizer"].isin(has[name]), name].isna().any()
+    }
     words: dict[str, Any] = {"axes": names, "y": y, "title": title, "caption": caption, "labels": labels}
     if not swept:
         return dots(frame, **words)
-    if len(swept) == 2 and min(swept.values()) >= 3:
+    left_out = table[list(swept)].isna().any(axis=None) and min(swept.values()) <= FEW_PANELS
+    if len(swept) == len(whole) == 2 and min(swept.values()) >= 3 and not left_out:
         across = x or next(iter(swept))
         return heat_maps(frame, across, next(name for name in swept if name != across), **words)
     first = "kappa" if "kappa" in swept else next(iter(swept))
     if len(swept) == 2 and max(swept.values()) > swept[first]:
         first = max(swept, key=lambda name: swept[name])
-    return against(frame, x or first, **words)
+    try:
+        return against(frame, x or first, **words)
+    except TooManyPanels:  # maps need fewer
+        longest = sorted(whole, key=lambda name: (name == x, whole[name]), reverse=True)[:2]
+        if len(longest) < 2 or (x and x not in whole):
+            raise
+        return heat_maps(frame, *longest, **words)
 
 
 def heat_maps(
@@ -74,32 +102,36 @@ def heat_maps(
     caption: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Medians of y as colours over x and another axis: a map for each optimizer and each of the other axes."""
+    """Medians of y as colours over x and another axis: a map for each optimizer and each of the other axes.
+
+    Settings in which runs differ but that are not among `axes` get maps of their own: only seeds are aggregated.
+    """
     import matplotlib
     from matplotlib.colors import LogNorm, Normalize
 
-    names = names_of([*axes, x, up])
-    there = numbers(runs(frame, names, y), names)
+    x, up = free_name(x), free_name(up)
+    table = medians(frame, names_of([*axes, x, up]), y)
+    names, has = axes_of(table), applicable(table)
+    there = numbers(table, names)
     for name in (x, up):
         if name not in there:
             raise ValueError(f"a heat map is over two axes of numbers, got {name}")
-    table = medians(frame, names, y)
     whole = table.dropna(subset=[x, up])
     if whole.empty:
         raise ValueError(f"there is nothing to draw: no run has both {x} and {up}")
     called = labels_of(frame, table, labels)
-    panels, left_out = panels_of(whole, [*(name for name in names if name not in (x, up, "optimizer")), "optimizer"])
+    panels = panels_of(whole, [*(name for name in names if name not in (x, up, "optimizer")), "optimizer"], has)
     across, along, heights = Scale.of(whole[x]), Scale.of(whole[up]), Heights.of(whole, y)
     norm = (LogNorm if heights.log else Normalize)(heights.low, heights.high)
     with matplotlib.rc_context({**STYLE, "font.size": 8}):
         sheet = Sheet(
             [place(panel, called) for panel in panels], columns_of(len(panels)), 1.75 if len(panels) > 1 else 2.6,
             title=topic(x, up, y) if title is None else title,
-            caption=joined(caption, key_of_maps(table, x, up, y, frame, called), left_out),
+            caption=joined(caption, key_of_maps(table, x, up, y, frame, called)),
             across=[axis_name(x)], up=axis_name(up), left=0.24 + along.width(), bar=0.48 + heights.width(),
         )  # fmt: skip
         for panel_axes, panel in zip(sheet.axes, panels, strict=True):
-            mesh = _map(panel_axes, here(whole, panel), x, up, across, along, norm)
+            mesh = _map(panel_axes, here(whole, panel, has), x, up, across, along, norm)
         if whole["median"].notna().any():
             bar = sheet.figure.colorbar(mesh, cax=sheet.bar())
             bar.outline.set_visible(False)
@@ -148,21 +180,25 @@ def dots(
     caption: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """A row for each optimizer, the median of y as a dot and quartiles as a bar; a panel for each of the other axes."""
+    """A row for each optimizer, the median of y as a dot and quartiles as a bar; a panel for each of the other axes.
+
+    Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated.
+    """
     import matplotlib
 
     table = medians(frame, axes, y)
     called = labels_of(frame, table, labels)
-    panels, left_out = panels_of(table, [name for name in names_of(axes) if name != "optimizer"])
+    has = applicable(table)
+    panels = panels_of(table, [name for name in axes_of(table) if name != "optimizer"], has)
     heights = Heights.of(table, y)
-    parts = [here(table, panel) for panel in panels]
+    parts = [here(table, panel, has) for panel in panels]
     told = [_told(part, y) for part in parts]
     with matplotlib.rc_context({**STYLE, "font.size": 8}):
         beside = width_of([text for texts in told for text in texts.values()])
         sheet = Sheet(
             [place(panel) for panel in panels], min(columns_of(len(panels)), 2), 0.1 + 0.21 * len(called),
             title=ranking(table, y, panels, called) if title is None else title,
-            caption=joined(caption, key(table, None, y, frame), left_out), across=[name_of_y(y, frame)],
+            caption=joined(caption, key(table, None, y, frame, called)), across=[name_of_y(y, frame)],
             left=0.2 + width_of(list(called.values()), 8), beside=beside + 0.17 if beside else 0.0,
         )  # fmt: skip
         for panel_axes, part, texts in zip(sheet.axes, parts, told, strict=True):
@@ -210,6 +246,8 @@ def _told(part: pd.DataFrame, y: str) -> dict[str, str]:
             told[name] = "diverged"
         elif np.isfinite(limit):
             told[name] = f"> {_exact(limit)}"
+        elif y == "steps_to_tol":
+            told[name] = "not reached"
     return told
 
 

@@ -16,6 +16,7 @@ LABELS = {
     "skip-update": "SkipUpdate", "magma": "Magma",
 }  # fmt: skip
 SYMBOLS = {"kappa": "κ", "beta1": "β1", "beta2": "β2", "eps": "ε"}
+ABSENT = {"lr": "automatic", "momentum": "automatic", "kappa": "its own"}  # what an absent value means; others: none
 AXES = {
     "kappa": "condition number κ",
     "heterogeneity": "heterogeneity of the blocks' spectra (0:\u00a0alike, 1:\u00a0sorted)",
@@ -61,12 +62,20 @@ def place(panel: Mapping[str, Any], labels: Mapping[str, str] = LABELS) -> str:
     for name, value in panel.items():
         if name == "optimizer":
             told.insert(0, labels.get(value, str(value)))
-        elif name == "case":
+        elif name == "case" and value is not None:
             told.append(f"case {value}")
         else:
-            shown = f"{value:g}" if isinstance(value, (int, float, np.number)) else str(value)
-            told.append(f"{short_name(name)} = {shown}")
+            told.append(setting(name, value))
     return ", ".join(told)
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting with its value: "β2 = 0.99", "batch = none"."""
+    if value is None or value != value:
+        return f"{short_name(name)} = {ABSENT.get(name, 'none')}"
+    numeric = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    shown = f"{value:.6g}" if numeric else str(value)
+    return f"{short_name(name)} = {shown if len(shown) <= 36 else f'{shown[:20]}…{shown[-12:]}'}"
 
 
 def power(slope: float) -> str:

@@ -16,7 +16,11 @@
     // the eigenvalues are those of the name only where nothing has changed them
     const kappa = data.axes.kappa[chosen.kappa], dealt = data.axes.heterogeneity[chosen.heterogeneity];
     if (kappa === 5000 && dealt === null) return names[number];
-    return plain[number] + (kappa === 5000 ? "" : `, at κ = ${kappa.toLocaleString("en")}`) + (dealt === null ? "" : `, dealt anew (${dealt})`);
+    return plain[number] + (kappa === 5000 ? "" : `, at κ = ${kappa.toLocaleString("en")}`) + (dealt === null ? "" : `, heterogeneity ${dealt}${arrangement(number)}`);
+  }
+  function arrangement(number) {
+    const every = (data.arrangements || {})[number];
+    return every ? ` (arrangement ${every.numbers[chosen.heterogeneity]} of ${every.of})` : "";
   }
   const ink = (colour) => "#" + [1, 3, 5].map((at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.72).toString(16).padStart(2, "0")).join("");
   const words = {

@@ -17,11 +17,27 @@ from quadsim.spectra.distance import (
 )
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.library import RULES, SIGNS, library, load, sample, sample_blocks
-from quadsim.spectra.made import LARGEST, LAWS, MAPS, MOST, SMALLEST, Spectra, by_block, deal, law, rescale, unshifted
+from quadsim.spectra.made import (
+    LARGEST,
+    LAWS,
+    MAPS,
+    MOST,
+    SMALLEST,
+    Arrangements,
+    Spectra,
+    arrangement,
+    arrangements,
+    by_block,
+    deal,
+    law,
+    rescale,
+    unshifted,
+)
 
 __all__ = [  # noqa: RUF022
     # by hand and by law
-    "LAWS", "MAPS", "Spectra", "by_block", "deal", "law", "rescale", "unshifted",
+    "Arrangements", "LAWS", "MAPS", "Spectra", "arrangement", "arrangements", "by_block", "deal", "law", "rescale",
+    "unshifted",
     # measured
     "Measured", "MeasuredBlock", "RULES", "SIGNS", "library", "load", "sample", "sample_blocks",
     # how much they differ

@@ -9,6 +9,7 @@ block under its name, or the columns ``block`` and ``eigenvalue``.
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from quadsim import _files
 from quadsim.checks import InputError
 
 MOST_BYTES = 2**28  # of a file, unpacked
@@ -80,10 +82,7 @@ def exact(name: str, eigenvalues: Any) -> MeasuredBlock:
 
 def read(path: Path) -> Measured:
     """The spectra in a file, by its suffix: .npz or .csv."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"{path} is larger than {MOST_BYTES // 2**20} MB: that is no file of spectra")
+    _files.check_file("network", path, at_most=MOST_BYTES)
     if path.suffix.lower() == ".npz":
         return _read_npz(path)
     if path.suffix.lower() == ".csv":
@@ -212,6 +211,9 @@ def write(path: Path, measured: Measured) -> None:
         os.umask(mask)
         os.chmod(draft, 0o666 & ~mask)  # a temporary file is private
         os.replace(draft, path)
+    except OSError as error:  # of a write, and therefore without a name
+        Path(draft).unlink(missing_ok=True)
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from quadsim import checks
+from quadsim import blas, checks
 from quadsim.checks import InputError, InputTypeError
 from quadsim.streams import stream
 
@@ -88,7 +91,8 @@ def _marchenko_pastur(size: int, kappa: float, rng: np.random.Generator, *, rati
     rows = round(size / checks.real("ratio", ratio, at_least=0.001, below=1))
     if rows * size > MOST_ENTRIES:
         raise InputError(f"law marchenko-pastur would draw {rows} x {size} numbers: at most {MOST_ENTRIES} in all")
-    singular = np.linalg.svd(rng.standard_normal((max(rows, size), size)), compute_uv=False)
+    with blas.one_thread():
+        singular = np.linalg.svd(rng.standard_normal((max(rows, size), size)), compute_uv=False)
     return _affine(np.sort(singular**2), kappa)
 
 
@@ -192,16 +196,108 @@ def deal(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: float) ->
     eigenvalues trade places once at most on the way from 0 to 1, and the pack as a whole never changes.
 
     ``blocks`` is the number of blocks, as equal in size as can be, or a list of their sizes.
+
+    Heterogeneity is not a continuous parameter: it selects one of finitely many arrangements (`arrangements`), five of
+    them for three blocks of three.
     """
     pack = _checked(eigenvalues, "the pack")
     sizes = _sizes(pack.size, blocks)
     heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
-    # Round by round, one to each block that still has room: the owners of the eigenvalues from the smallest on.
-    owners = np.array([block for turn in range(max(sizes)) for block, size in enumerate(sizes) if turn < size])
-    round_robin = np.lexsort((np.arange(pack.size), owners))
-    exchanges = sum(int((round_robin[:i] > here).sum()) for i, here in enumerate(round_robin))
-    order = _sort_partly(round_robin, round(heterogeneity * exchanges))
+    round_robin = _round_robin(sizes)
+    order = _sort_partly(round_robin, round(heterogeneity * _inversions(round_robin)))
     return tuple(np.sort(chunk) for chunk in np.split(pack[order], np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True)
+class Arrangements:
+    """The distinct arrangements that `deal` makes from one set of eigenvalues, in the order of heterogeneity.
+
+    Attributes
+    ----------
+    first : tuple of int
+        The number of exchanges of neighbours with which each arrangement begins.
+    exchanges : int
+        The number of exchanges at heterogeneity 1.
+    """
+
+    first: tuple[int, ...]
+    exchanges: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def breaks(self) -> np.ndarray:
+        """The heterogeneities at which one arrangement gives way to the next, one fewer than there are arrangements."""
+        return (np.array(self.first[1:]) - 0.5) / max(self.exchanges, 1)
+
+    @property
+    def values(self) -> np.ndarray:
+        """One heterogeneity for each arrangement: 0 for the first, 1 for the last, the middle of its range between."""
+        edges = np.concatenate([[0.0], self.breaks, [1.0]])
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([[0.0], middle[1:-1], [1.0]]) if len(self) > 1 else np.zeros(1)
+
+    def index(self, heterogeneity: float) -> int:
+        """The position, from 0, of the arrangement that `deal` makes at this heterogeneity."""
+        heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
+        return bisect_right(self.first, round(heterogeneity * self.exchanges)) - 1
+
+    def range(self, heterogeneity: float) -> tuple[float, float]:
+        """The ends of the range of heterogeneities that give the same arrangement as this one."""
+        edges, index = [0.0, *self.breaks.tolist(), 1.0], self.index(heterogeneity)
+        return edges[index], edges[index + 1]
+
+
+def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
+    """The distinct arrangements of these eigenvalues that `deal` can make, exactly.
+
+    An exchange of neighbours changes the blocks only across a boundary between two of them, and only if the two
+    eigenvalues differ. It then moves the smaller one to the earlier block, so that no arrangement comes back.
+
+    >>> [len(arrangements(range(1, 3 * size + 1), 3)) for size in (1, 3, 30)]
+    [1, 5, 51]
+    >>> arrangements(range(1, 10), 3).breaks.round(3).tolist()
+    [0.056, 0.389, 0.833, 0.944]
+    """
+    pack = _checked(eigenvalues, "the pack")
+    return _arrangements(tuple(_sizes(pack.size, blocks)), tuple(np.unique(pack, return_inverse=True)[1].tolist()))
+
+
+def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
+    """Which arrangement the blocks `parts`, dealt with this heterogeneity, are: its number from 1, and of how many.
+
+    >>> arrangement(deal(range(1, 10), 3, 0.5), 0.5)
+    (3, 5)
+    """
+    every = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
+    return every.index(heterogeneity) + 1, len(every)
+
+
+@functools.lru_cache(maxsize=256)
+def _arrangements(sizes: tuple[int, ...], ranks: tuple[int, ...]) -> Arrangements:
+    """`arrangements`, from the sizes of the blocks and the ranks of the eigenvalues, equal for equal ones."""
+    order, value = _round_robin(sizes), np.array(ranks)
+    boundary = np.zeros(len(ranks), dtype=bool)
+    boundary[np.cumsum(sizes)[:-1] - 1] = True  # the last place of each block but the last
+    first, done = [0], 0
+    for left in _sort_sweeps(order):
+        changing = boundary[left] & (value[order[left]] != value[order[left + 1]])
+        first += (done + 1 + np.flatnonzero(changing)).tolist()
+        order[left], order[left + 1] = order[left + 1], order[left]
+        done += left.size
+    return Arrangements(tuple(first), done)
+
+
+def _round_robin(sizes: Sequence[int]) -> np.ndarray:
+    """The eigenvalues' ranks in the order of the blocks, when each block takes one in turn while it has room."""
+    owners = np.array([block for turn in range(max(sizes)) for block, size in enumerate(sizes) if turn < size])
+    return np.lexsort((np.arange(owners.size), owners))
+
+
+def _inversions(order: np.ndarray) -> int:
+    """The number of pairs out of order, which is the number of exchanges of neighbours that sorting takes."""
+    return sum(int((order[:i] > here).sum()) for i, here in enumerate(order))
 
 
 def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
@@ -216,12 +312,27 @@ def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
 
 
 def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:
-    """The first `exchanges` exchanges of an odd-even transposition sort: sweeps over neighbours, every other pair."""
-    order, odd = order.copy(), False
-    while exchanges > 0:
-        left = np.arange(int(odd), order.size - 1, 2)
-        wrong = left[order[left] > order[left + 1]][:exchanges]
-        order[wrong], order[wrong + 1] = order[wrong + 1], order[wrong]
-        exchanges -= wrong.size
-        odd = not odd
+    """The first `exchanges` exchanges of an odd-even transposition sort."""
+    order = order.copy()
+    for left in _sort_sweeps(order) if exchanges else ():
+        left = left[:exchanges]
+        order[left], order[left + 1] = order[left + 1], order[left]
+        exchanges -= left.size
+        if exchanges == 0:
+            break
     return order
+
+
+def _sort_sweeps(order: np.ndarray) -> Iterator[np.ndarray]:
+    """The sweeps of an odd-even transposition sort of `order`: the places whose right neighbour is smaller.
+
+    The caller makes the exchanges before it asks for the next sweep.
+    """
+    odd, idle = False, 0
+    while idle < 2:
+        left = np.arange(int(odd), order.size - 1, 2)
+        wrong = left[order[left] > order[left + 1]]
+        idle = 0 if wrong.size else idle + 1
+        if wrong.size:
+            yield wrong
+        odd = not odd

@@ -1,6 +1,6 @@
-"""The door of a store: which files may be opened, who holds the lock, and the sentence for what goes wrong.
+"""Opening a store: which files may be opened, who holds the lock, and the sentence for each error.
 
-A file that is not ours, or that is damaged, is looked at and left as it is.
+A file that is not ours, or whose pages are damaged, is never written to.
 """
 
 from __future__ import annotations
@@ -8,29 +8,33 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from quadsim.checks import InputError, shown
 
 APPLICATION = 0x71756164  # "quad": how SQLite marks whose file it is
-SCHEMA = 1
+SCHEMA = 2  # 1 had no checksums, counts and fingerprints
 MAGIC = b"SQLite format 3\0"
 MOST_TRIES = 20  # to lock a file that others remove as they leave
+MOST_NOTED = 200  # bytes of a lock file
 
 
 class StoreError(OSError):
-    """What goes wrong with a store on the way: a full disk, a damaged page. The message is one sentence."""
+    """An error on the way, such as a full disk. The message is one sentence."""
 
 
-def uri(path: Path) -> str:
-    """A door for reading. The last one through it tidies up, where it may: so a store at rest is one file.
+def uri(path: Path, *, keep_log: bool = False) -> str:
+    """Read connection; the last one to close checkpoints the log, if it may: a store at rest is one file.
 
-    What is not known to be ours is only looked at; where nothing can be written beside a store at rest, it is read as
-    it lies.
+    A file that is not known to be ours is opened read-only, and so is one whose log is to be kept (``keep_log``). Where
+    nothing can be written beside a store at rest, it is read as an immutable file.
     """
     free = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
-    mode = "rw" if free and _mark(path) == APPLICATION else "ro"
+    mode = "rw" if free and not keep_log and _mark(path) == APPLICATION else "ro"
     resting = not free and not path.with_name(path.name + "-wal").exists()
     return f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if resting else ''}"
 
@@ -77,34 +81,51 @@ def check_file(path: Path, *, new: bool) -> None:
         raise InputError(f"{name} is not a store of a sweep; it is left as it is: give another file")
 
 
-def check_base(base: sqlite3.Connection, path: Path) -> None:
-    """Raise unless this is a store of ours, whole, of a schema that is known; or an empty file."""
+TABLES = {1: {"cells", "sweeps"}, 2: {"cells", "sweeps", "codes", "totals"}}
+
+
+def check_base(base: sqlite3.Connection, path: Path) -> int:
+    """The schema of a store, 0 for an empty file; raise unless it is a store of ours whose tables are all there."""
     mark, version = (base.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    if (mark, version) == (0, 0) and not base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        return
+    there = base.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    if (mark, version) == (0, 0) and not there:
+        return 0
+    name = f"store={shown(str(path))}"
     if mark != APPLICATION:
-        raise InputError(f"store={shown(str(path))} is another program's database; it is left as it is")
+        raise InputError(f"{name} is another program's database; it is left as it is")
     if version > SCHEMA:
         raise InputError(
-            f"store={shown(str(path))} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): "
-            "it is left as it is"
+            f"{name} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): it is left as it is"
         )
-    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not {"cells", "sweeps"} <= tables:
-        raise InputError(f"store={shown(str(path))} is damaged (its tables are gone): it is left as it is")
-    sound = base.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if sound != "ok":
-        raise InputError(f"store={shown(str(path))} is damaged ({shown(sound)}): it is left as it is")
+    tables = {table for kind, table, sql in there if kind == "table" and str(sql).startswith("CREATE TABLE ")}
+    others = [(kind, table) for kind, table, _ in there
+              if table not in tables and not str(table).startswith("sqlite_autoindex_")]  # fmt: skip
+    if version and (tables != TABLES.get(version) or others):  # also: no view or trigger that would run on its own
+        raise InputError(f"{name} is damaged (its tables are not those of a store): it is left as it is")
+    for _, column, *_, hidden in base.execute("PRAGMA table_xinfo(cells)"):
+        if hidden or not str(column).isprintable():
+            raise InputError(f"{name} is damaged (its columns): it is left as it is")
+    return int(version)
+
+
+def structural_fault(base: sqlite3.Connection) -> str | None:
+    """What SQLite finds wrong with the pages and the index of a database."""
+    try:
+        sound = base.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        sound = str(error)
+    return None if sound == "ok" else " ".join(str(sound).split())
 
 
 def told(path: Path, error: Exception) -> Exception:
     """The sentence for what SQLite complains of."""
-    code, words = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+    code, words = getattr(error, "sqlite_errorcode", 0) & 0xFF, shown(str(error))[1:-1]
+    unreadable = isinstance(error, UnicodeDecodeError) or "Could not decode" in words
     if code == sqlite3.SQLITE_FULL:
         return StoreError(
             f"the disk is full; all that was committed is kept in {path}: make room, and the same command continues"
         )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, UnicodeDecodeError):
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or unreadable:
         return InputError(f"store={shown(str(path))} is damaged ({words}): it is left as it is")
     return StoreError(f"the store {path} cannot be used ({words}); all that was committed before is kept")
 
@@ -121,29 +142,84 @@ def lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def locked(path: Path) -> int:
-    """The lock of a store, held until it is closed or the process ends in whatever way."""
-    place = lock_path(path)
-    for _ in range(MOST_TRIES):
+@dataclass(frozen=True)
+class Note:
+    """What a writer has committed, as its lock file says."""
+
+    store: str  # the identity of the store
+    commits: int
+    rows: int
+
+    def line(self) -> str:
+        words = f"committed {self.store} {self.commits} {self.rows}"
+        return f"{words} {zlib.crc32(words.encode()):08x}\n"
+
+
+def noted(path: Path) -> Note | None:
+    """What the last writer of a store noted, if it did not close the store; None where there is no sound note."""
+    try:
+        with open(lock_path(path), "rb") as file:
+            return _read_note(file.read(MOST_NOTED))
+    except OSError:
+        return None
+
+
+def _read_note(content: bytes) -> Note | None:
+    for line in content.decode("ascii", "replace").splitlines():
+        words = line.split()
+        if len(words) == 5 and words[2].isdigit() and words[3].isdigit():
+            note = Note(words[1], int(words[2]), int(words[3]))
+            if note.line() == line + "\n":
+                return note
+    return None
+
+
+class Lock:
+    """The lock of a store, held until it is released or the process ends in whatever way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = lock_path(path)
+        for _ in range(MOST_TRIES):
+            try:
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                reason = f"{error.strerror}: {self._path.name}"
+                raise InputError(f"store={shown(str(path))} cannot be locked ({reason})") from None
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                who = os.read(self._handle, 100).decode(errors="replace").partition("\n")[0].strip()
+                os.close(self._handle)
+                by = f" ({shown(who)[1:-1]})" if who else ""
+                raise InputError(
+                    f"store={shown(str(path))} is being written by another process{by}: wait for it to end, "
+                    "or give another store; status may be asked meanwhile"
+                ) from None
+            if _same_file(self._path, self._handle):
+                break
+            os.close(self._handle)  # its last holder removed it just now
+        else:
+            raise InputError(f"store={shown(str(path))} cannot be locked: others come and go too quickly")
+        self.previous = _read_note(os.pread(self._handle, MOST_NOTED, 0))
         try:
-            handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._write(self.previous.line() if self.previous else "")
         except OSError as error:
-            raise InputError(f"store={shown(str(path))} cannot be locked ({error.strerror}: {place.name})") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = os.read(handle, 100).decode(errors="replace").strip()
-            os.close(handle)
-            raise InputError(
-                f"store={shown(str(path))} is being written by another process{f' ({who})' if who else ''}: "
-                "wait for it to end, or give another store; status may be asked meanwhile"
-            ) from None
-        if _same_file(place, handle):
-            os.ftruncate(handle, 0)
-            os.write(handle, f"process {os.getpid()}\n".encode())
-            return handle
-        os.close(handle)  # its last holder removed it just now
-    raise InputError(f"store={shown(str(path))} cannot be locked: others come and go too quickly")
+            self.release()
+            raise StoreError(error.errno, error.strerror, str(self._path)) from None
+
+    def note(self, note: Note) -> None:
+        """Note what is committed. A note that cannot be written is an older one, which alarms nobody."""
+        with suppress(OSError):
+            self._write(note.line())
+
+    def _write(self, line: str) -> None:
+        content = f"process {os.getpid()}\n{line}".encode()
+        os.pwrite(self._handle, content, 0)
+        os.ftruncate(self._handle, len(content))
+
+    def release(self) -> None:
+        self._path.unlink(missing_ok=True)  # while it is held, so that nobody else's is taken away
+        os.close(self._handle)
 
 
 def _same_file(path: Path, handle: int) -> bool:

@@ -23,7 +23,7 @@ from quadsim.trajectory import MOST_STEPS
 
 PROBLEM_KEYS = (
     "case", "spectrum", "network", "blocks", "block_size", "rule", "sign", "pool", "threshold", "kappa", "map",
-    "heterogeneity", "rotation", "basis",
+    "heterogeneity", "rotation", "basis", "minimizer",
 )  # fmt: skip
 CELL_KEYS = ("start", "batch", "factor", "noise", "label_noise", "schedule", "warmup", "every", "drop", "tol", "steps",
              "engine")  # fmt: skip
@@ -45,8 +45,8 @@ REAL: dict[str, dict[str, float]] = {
     "drop": {"above": 0, "at_most": 1},
 }  # fmt: skip
 WORDS: dict[str, Iterable[str]] = {
-    "rule": spectra.RULES, "sign": spectra.SIGNS, "map": MAPS, "basis": problem.BASES, "engine": solver.ENGINES,
-    "factor": FACTORS, "schedule": schedules.KINDS,
+    "rule": spectra.RULES, "sign": spectra.SIGNS, "map": MAPS, "basis": problem.BASES,
+    "minimizer": problem.MINIMIZERS, "engine": solver.ENGINES, "factor": FACTORS, "schedule": schedules.KINDS,
 }  # fmt: skip
 
 SETTINGS = (  # columns that say what a cell is; other settings of optimizers follow
@@ -55,7 +55,7 @@ SETTINGS = (  # columns that say what a cell is; other settings of optimizers fo
 USUAL = {"noise": 0.0, "label_noise": 0.0, "schedule": "constant", "warmup": 0.0}  # of cells that do not say
 RESULTS = (
     "status", "steps_to_tol", "last_step", "loss", "grad_norm", "dim", "max_block_kappa", "kappa_eff", "r",
-    "js_distance", "predicted_rate", "measured_rate", "seconds", "error",
+    "js_distance", "arrangement", "arrangements", "predicted_rate", "measured_rate", "seconds", "error",
 )  # fmt: skip
 
 Value = str | None  # None: the key is left out, which the word `none` says

@@ -38,7 +38,7 @@ def run(group: Group, deck: Sequence[Cell], heard: Heard | None = None) -> list[
     try:
         problem = request.read_problem(group.said, group.seed)
         facts = Facts(problem, group.seed)
-        known = {**facts.of_problem(), **known}
+        known = {**facts.of_problem(), **_arrangement(problem, known), **known}
     except Exception as error:
         rows = [_failed(error) for _ in cells]
     else:
@@ -73,11 +73,11 @@ class Facts:
 
     def start(self, kind: str | float) -> tuple[np.ndarray, Row]:
         if kind not in self._of_start:
-            w0 = self.problem.start(self.seed, kind)
+            e0 = self.problem.initial_error(self.seed, kind)
             row: Row = {}
             with contextlib.suppress(InputError):  # a gradient of 0 in some coordinate: frozen Adam cannot start there
-                row = {"kappa_eff": theory.kappa_eff(self.problem, w0), "r": theory.r(self.problem, w0)}
-            self._of_start[kind] = w0, row
+                row = {"kappa_eff": theory.kappa_eff(self.problem, e0=e0), "r": theory.r(self.problem, e0=e0)}
+            self._of_start[kind] = e0, row
         return self._of_start[kind]
 
 
@@ -86,14 +86,14 @@ def _run(facts: Facts, cells: list[Cell], seed: int, heard: Heard | None) -> lis
     lanes: dict[Any, list[int]] = {}
     for number, cell in enumerate(cells):
         if cell.engine == "iterate":
-            lanes.setdefault(cell.together, []).append(number)
+            lanes.setdefault(_batch_key(cell), []).append(number)
         else:
             rows[number] = _alone(facts, cell, seed, heard)
     for numbers in lanes.values():
         for some in (numbers[k : k + MOST_LANES] for k in range(0, len(numbers), MOST_LANES)):
             began = time.perf_counter()
             try:
-                runs = _side_by_side(facts, [cells[number] for number in some], seed, heard)
+                runs = iterated_runs(facts, [cells[number] for number in some], seed, heard)
             except Exception:  # one of them, and it will be found
                 rows |= {number: _alone(facts, cells[number], seed, heard) for number in some}
                 continue
@@ -107,28 +107,33 @@ def _alone(facts: Facts, cell: Cell, seed: int, heard: Heard | None) -> Row:
     began = time.perf_counter()
     try:
         if cell.engine == "iterate":
-            [done] = _side_by_side(facts, [cell], seed, heard)
+            [done] = iterated_runs(facts, [cell], seed, heard)
         else:
-            w0, _ = facts.start(cell.start)
-            done = closed.exact(
-                facts.problem,
-                cell.optimizer,
-                w0=w0,
-                max_steps=cell.steps,
-                tol=cell.tol,
-                record="coarse",
-                progress=heard,
-            )
+            done = exact_run(facts, cell, heard)
         return _row(facts, cell, done, time.perf_counter() - began)
     except Exception as error:
         return {**_failed(error), "seconds": time.perf_counter() - began}
 
 
-def _side_by_side(facts: Facts, cells: list[Cell], seed: int, heard: Heard | None) -> Sequence[Trajectory]:
-    tol, steps, noise, schedule = cells[0].together
-    starts = [facts.start(cell.start)[0] for cell in cells]
+def exact_run(facts: Facts, cell: Cell, heard: Heard | None) -> Trajectory:
+    """Entry point of the engine `exact`; `code` follows what it uses."""
+    return closed.exact(
+        facts.problem, cell.optimizer, e0=facts.start(cell.start)[0], max_steps=cell.steps, tol=cell.tol,
+        record="coarse", progress=heard,
+    )  # fmt: skip
+
+
+def _batch_key(cell: Cell) -> tuple[Any, ...]:
+    """What lanes that run side by side have in common."""
+    return cell.tol, cell.steps, cell.noise, cell.schedule
+
+
+def iterated_runs(facts: Facts, cells: list[Cell], seed: int, heard: Heard | None) -> Sequence[Trajectory]:
+    """Entry point of the engine `iterate`, for cells with one batch key; `code` follows what it uses."""
+    tol, steps, noise, schedule = _batch_key(cells[0])
+    errors = [facts.start(cell.start)[0] for cell in cells]
     return solver.solve_lanes(
-        facts.problem, [cell.optimizer for cell in cells], w0=starts, seeds=[seed], max_steps=steps, tol=tol,
+        facts.problem, [cell.optimizer for cell in cells], e0=errors, seeds=[seed], max_steps=steps, tol=tol,
         record="coarse", noise=noise, schedule=schedule, threads=1, progress=heard,
     ).trajectories  # fmt: skip
 
@@ -155,7 +160,7 @@ def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
         return None
     try:
         if isinstance(cell.optimizer, FrozenAdam):  # with the lr that was found: its rate depends on the start
-            return theory.rate(facts.problem, done.optimizer, facts.start(cell.start)[0])
+            return theory.rate(facts.problem, done.optimizer, e0=facts.start(cell.start)[0])
         return theory.rate(facts.problem, cell.optimizer)
     except InputError:
         return None
@@ -185,6 +190,14 @@ def _said(group: Group) -> Row:
     """The columns that say what the problem is. One that κ is not set for has the κ of its spectrum."""
     said = {key: typed(key, text) for key, text in in_full(group.said).items()}
     return {**said, "kappa_from": "given" if "kappa" in said else "spectrum", "seed": group.seed}
+
+
+def _arrangement(problem: BlockQuadratic, said: Row) -> Row:
+    """Which of the distinct arrangements the heterogeneity of this problem selects, from 1, and of how many."""
+    if said.get("heterogeneity") is None:
+        return {}
+    number, count = spectra.arrangement(problem.eigenvalues, said["heterogeneity"])
+    return {"arrangement": number, "arrangements": count}
 
 
 def _settings(cell: Cell) -> Row:

@@ -1,4 +1,7 @@
-"""Chunks on a Dask cluster: one that is there (`tcp://host:port`), or one of processes of this machine (`local:4`).
+"""Chunks on a Dask cluster: a running one (`tcp://host:port`, `tls://host:port`), or local processes (`local:4`).
+
+Trust: a scheduler runs code for whoever can connect to it, workers run what the scheduler sends, and results are
+unpickled here. With `tls://`, both sides must show a certificate that the CA of Dask's configuration has signed.
 
 Dask may run a chunk more than once, where a worker died or was thought to be dead; rows are stored once all the same,
 by their key. The only module that imports Dask.
@@ -6,17 +9,23 @@ by their key. The only module that imports Dask.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import importlib.util
 import logging
+import os
 import re
+import socket
+import ssl
 import time
 import uuid
 import warnings
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from quadsim import checks
+from quadsim import checks, kernel_cache
 from quadsim.checks import InputError
 from quadsim.solver import cores
 from quadsim.sweeps.grid import Grid
@@ -25,6 +34,7 @@ from quadsim.sweeps.places import Chunk, Died, Done, Lost, deaf, run_elsewhere
 TIMEOUT = 15.0  # seconds for a cluster to answer
 LOOK = 0.5  # seconds between two looks at whether the cluster is still there
 PATIENCE = 60.0  # seconds for a cluster without workers to get one
+MAX_DETAIL = 90  # characters of another program's error within a message
 LOCAL = re.compile(r"local(?::([0-9]{1,6}))?")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+")
 
@@ -48,6 +58,7 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
         if name.partition(".")[0] in ("distributed", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are expected, and told by us
     if local := LOCAL.fullmatch(cluster):
+        kernel_cache.check_folder()  # logs here, once, what workers do not repeat
         count = int(local[1]) if local[1] else cores()
         made = None
         try:
@@ -66,16 +77,117 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
             if made is not None:
                 made.close(timeout=5)
             raise
+    _check_answer(cluster, timeout)
     try:
         client = _client(cluster, timeout)
-    except OSError as error:  # a time-out is one
-        raise InputError(
-            f"cluster={cluster} does not answer within {timeout:g} s ({_first_words(error)}): "
-            "is the scheduler running, and is this its address?"
-        ) from None
-    except Exception as error:  # no port, no certificates, a protocol that is not installed
-        raise InputError(f"cluster={cluster} cannot be used ({_first_words(error)})") from None
+    except Exception as error:
+        raise InputError(f"cluster={cluster} cannot be used ({_short(error)})") from None
     return Cluster(grid, client, None, cluster, work)
+
+
+def _check_answer(cluster: str, timeout: float) -> None:
+    """Raise unless a Dask scheduler answers at this address, with a sentence that says what is wrong.
+
+    Dask's client has a time limit for connecting only: a server of another kind that accepts the connection and says
+    nothing, or speaks HTTP, would keep it waiting for ever.
+    """
+    options, kind, problem = _connection_options(cluster), None, f"cluster={cluster} is not a Dask scheduler"
+
+    def run() -> Any:
+        return asyncio.run(_identity(cluster, timeout, options))
+
+    try:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            kind = run()
+        else:  # in a notebook, whose loop runs in this thread
+            with ThreadPoolExecutor(1) as thread:
+                kind = thread.submit(run).result()
+    except MemoryError:  # the text of another protocol, read as the size of a message
+        pass
+    except Exception as error:
+        problem = _reason(cluster, timeout, error)
+    if kind != "Scheduler":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()  # closes the sockets of handshakes that failed, which Dask leaves open
+        raise InputError(problem)
+
+
+async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> Any:
+    """What the server at this address says it is."""
+    from distributed.comm import connect
+
+    async def ask() -> Any:
+        comm = await connect(cluster, timeout=timeout, **options)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            answer = await comm.read()
+            return answer.get("type") if isinstance(answer, dict) else None
+        finally:
+            comm.abort()
+
+    return await asyncio.wait_for(ask(), timeout)
+
+
+def _connection_options(cluster: str) -> dict[str, Any]:
+    """Dask's options for a client's connection; raises if they lack certificates that the address requires."""
+    from distributed import Security
+
+    paths: tuple[str | None, ...] = ()
+    try:
+        security = Security()
+        paths = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
+        options: dict[str, Any] = security.get_connection_args("client")
+    except Exception as error:  # a file that is absent or holds something else, a version of TLS that does not exist
+        for path in paths:
+            if path and "\n" not in path and not os.access(path, os.R_OK):  # with line breaks it is the text of a file
+                sentence = f"cluster={cluster}: Dask's configuration names {path}, which cannot be read"
+                raise InputError(sentence) from None
+        raise InputError(
+            f"cluster={cluster}: the certificates of Dask's configuration cannot be used ({_short(error)})"
+        ) from None
+    if cluster.startswith("tls://") and options["ssl_context"] is None:
+        raise InputError(
+            f"cluster={cluster} requires certificates: set distributed.comm.tls.ca-file, .client.cert and .client.key "
+            "in Dask's configuration"
+        )
+    return options
+
+
+def _reason(cluster: str, timeout: float, error: Exception) -> str:
+    """Why no connection came about."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    scheme, _, host = cluster.partition("://")
+    told = " ".join(str(cause) for cause in causes)
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return f"the certificate of cluster={cluster} is not signed by the CA of distributed.comm.tls.ca-file"
+    if "WRONG_VERSION_NUMBER" in told or "cannot convert to SSL" in told:  # it spoke before the handshake was over
+        return f"cluster={cluster} does not speak TLS: is it cluster=tcp://{host}?"
+    if not isinstance(error, OSError):  # no port, a protocol that is not installed; a time-out is an OSError
+        return f"cluster={cluster} cannot be used ({_short(error)})"
+    if _closed_by_peer(causes):
+        if scheme == "tls":
+            return f"cluster={cluster} refused this client: is distributed.comm.tls.client.cert signed by its CA?"
+        return f"cluster={cluster} closed the connection: does its scheduler require TLS (cluster=tls://{host})?"
+    detail = next((cause.strerror for cause in reversed(causes) if isinstance(cause, OSError) and cause.strerror), None)
+    return (
+        f"cluster={cluster} does not answer within {timeout:g} s{f' ({detail})' if detail else ''}: "
+        "is a Dask scheduler running at this address?"
+    )
+
+
+def _closed_by_peer(causes: list[BaseException]) -> bool:
+    """Whether the connection was made, and then closed or reset; not a time-out, nor a refusal at once."""
+    from distributed.comm import CommClosedError
+
+    absent = (TimeoutError, ConnectionRefusedError, socket.gaierror)
+    if any(isinstance(cause, absent) for cause in causes) or "Timed out" in str(causes[0]):
+        return False
+    return isinstance(causes[0], CommClosedError | ConnectionError)
 
 
 def _client(address: Any, timeout: float) -> Any:
@@ -172,5 +284,7 @@ class Cluster:
                     continue
 
 
-def _first_words(error: BaseException) -> str:
-    return str(error).splitlines()[0].split(" after ")[0] if str(error) else type(error).__name__
+def _short(error: BaseException) -> str:
+    """The first line of an error, as long as a message can hold."""
+    first = str(error).partition("\n")[0]
+    return (first if len(first) <= MAX_DETAIL else first[: MAX_DETAIL - 1] + "…") if first else type(error).__name__

@@ -14,6 +14,7 @@ from quadsim.optimizers import Momentum, Optimizer, by_name
 from quadsim.schedules import Schedule
 from quadsim.sweeps import axes, code
 from quadsim.sweeps.axes import CELL_KEYS, Value
+from quadsim.sweeps.code import Fingerprint
 
 TOL = "1e-6"
 
@@ -22,8 +23,8 @@ TOL = "1e-6"
 class Cell:
     """What runs on a problem: an optimizer under conditions.
 
-    ``said`` are the keys of its conditions. ``name`` is what tells it from all other cells of its problem, ``code``
-    what runs it.
+    ``said`` are the keys of its conditions. ``name`` distinguishes it from all other cells of its problem; ``code`` is
+    the fingerprint of what runs it.
     """
 
     optimizer: Optimizer
@@ -36,12 +37,7 @@ class Cell:
     schedule: Schedule
     said: dict[str, str]
     name: bytes
-    code: bytes
-
-    @property
-    def together(self) -> tuple[Any, ...]:
-        """What lanes that run side by side have alike."""
-        return self.tol, self.steps, self.noise, self.schedule
+    code: Fingerprint
 
 
 def read(
@@ -53,6 +49,7 @@ def read(
         key: [None if text is None else request.read_setting(key, text) for text in dotted[key]] for key in dotted
     }
     cells: dict[bytes, Cell] = {}
+    fingerprints: dict[Any, Fingerprint] = {}
     left_out: dict[str, int] = {}
     for name in names:
         mine = [each for key, each in values.items() if key.partition(".")[0] == name]
@@ -70,7 +67,7 @@ def read(
                 continue
             for said, how in conditions:
                 try:
-                    cell = _cell(optimizer, "lr" in settings, said, how)
+                    cell = _cell(optimizer, "lr" in settings, said, how, fingerprints)
                 except InputError as error:  # an engine that the optimizer does not have, noise that it cannot take
                     refused = error
                     left_out[str(error)] = left_out.get(str(error), 0) + 1
@@ -126,7 +123,13 @@ def _conditions(given: dict[str, tuple[Value, ...]]) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _cell(optimizer: Optimizer, lr_given: bool, said: dict[str, str], how: dict[str, Any]) -> Cell:
+def _cell(
+    optimizer: Optimizer,
+    lr_given: bool,
+    said: dict[str, str],
+    how: dict[str, Any],
+    fingerprints: dict[Any, Fingerprint],
+) -> Cell:
     noise, schedule = how["noise"], how["schedule"]
     engine = solver.engine_for(optimizer, said.get("engine"), noise.any or schedule.changes)
     solver.check_noise(optimizer, noise)
@@ -140,5 +143,8 @@ def _cell(optimizer: Optimizer, lr_given: bool, said: dict[str, str], how: dict[
         optimizer.name, *(f"{key}={value!r}" for key, value in optimizer.settings().items()), engine, repr(tol),
         repr(steps), repr(how["start"]), repr(noise if noise.any else None), str(schedule),
     ]  # fmt: skip
-    by = code.of_engine(type(optimizer), engine, noise.any).encode()
-    return Cell(optimizer, origins, engine, tol, steps, said=said, name="\n".join(told).encode(), code=by, **how)
+    kind = type(optimizer), engine, noise.any
+    if kind not in fingerprints:
+        fingerprints[kind] = code.of_cell(*kind)
+    name = "\n".join(told).encode()
+    return Cell(optimizer, origins, engine, tol, steps, said=said, name=name, code=fingerprints[kind], **how)

@@ -101,12 +101,30 @@ class Grid:
 
     @cached_property
     def mark(self) -> str:
-        """What tells the deck, and the code that runs it, from others."""
-        return hashlib.sha256(b"\n\n".join(cell.name + cell.code for cell in self.deck)).hexdigest()
+        """Distinguishes this deck, the code that runs it and the data that it draws from."""
+        lines = [cell.name + cell.code.digest for cell in self.deck]
+        lines += [f"{name}={digest}".encode() for name, digest in self._data]
+        return hashlib.sha256(b"\n\n".join(lines)).hexdigest()
+
+    @property
+    def _data(self) -> list[tuple[str, str]]:
+        """The files of measured spectra that its problems draw from, each with its hash."""
+        named = itertools.product(self.axes.get("case", (None,)), self.axes.get("network", (None,)))
+        return sorted({code.of_data(case, network) for case, network in named})
+
+    def codes(self) -> dict[bytes, dict[str, Any]]:
+        """The fingerprints of its cells, by the code half of their keys."""
+        kinds = {cell.code.digest: cell.code for cell in self.deck}.values()
+        return {
+            code.code_half(kind, digest, HALF): {**kind.parts(), **({"data": {name: digest}} if name else {})}
+            for kind in kinds
+            for name, digest in self._data
+        }
 
     def walk(self) -> Iterator[Group]:
-        """All groups with all their cells, and their keys: half of one says what the cell is, half by what code."""
+        """All groups with all their cells and keys: half of a key says what the cell is, half by what code."""
         everything = tuple(range(len(self.deck)))
+        halves: dict[str, list[bytes]] = {}
         problems: Any = ((said, *_hashed(said)) for said in self.problems)
         if len(self.seeds) > 1:
             problems = list(problems)
@@ -114,13 +132,13 @@ class Grid:
             for said, begun, data in problems:
                 of_seed = begun.copy()
                 of_seed.update(f"seed={seed}\n".encode())
+                if data not in halves:
+                    halves[data] = [code.code_half(cell.code, data, HALF) for cell in self.deck]
                 keys = []
-                for cell in self.deck:
+                for cell, half in zip(self.deck, halves[data], strict=True):
                     one = of_seed.copy()
                     one.update(cell.name)
-                    what = one.digest()[:HALF]
-                    one.update(cell.code + data)
-                    keys.append(what + one.digest()[:HALF])
+                    keys.append(one.digest()[:HALF] + half)
                 yield Group(said, seed, everything, tuple(keys))
 
     def check(self) -> None:
@@ -136,10 +154,10 @@ class Grid:
             raise first
 
 
-def _hashed(said: Said) -> tuple[Any, bytes]:
-    """The beginning of the keys of a problem's cells, and the fingerprint of its data."""
+def _hashed(said: Said) -> tuple[Any, str]:
+    """The beginning of the keys of a problem's cells, and the hash of its data."""
     lines = [f"{key}={text}\n" for key, text in sorted(in_full(said).items())]
-    return hashlib.sha256("".join(lines).encode()), code.of_data(said.get("case"), said.get("network")).encode()
+    return hashlib.sha256("".join(lines).encode()), code.of_data(said.get("case"), said.get("network"))[1]
 
 
 def _refuse(key: str, keys: dict[str, str]) -> None:
@@ -152,13 +170,18 @@ def _refuse(key: str, keys: dict[str, str]) -> None:
     checks.choice("axis", key, axes.KEYS)
 
 
-def _check_most(keys: dict[str, str], limit: int) -> None:
-    """Raise if there are far too many combinations, or too many for one problem, before any is made."""
+def combinations(keys: dict[str, str]) -> tuple[int, int]:
+    """How many combinations the keys have, at most, and how many of them for one problem, without making any."""
     counts = {key: axes.count(key, text) for key, text in keys.items() if key not in ("optimizers", "rules")}
     names = keys.get("optimizers", request.DEFAULT_OPTIMIZERS).lower().replace("_", "-").split(",")
     settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name.strip()) for name in names)
     of_one = settings * math.prod(counts.get(key, 1) for key in CELL_KEYS)
-    everything = of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_KEYS, "seed"))
+    return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_KEYS, "seed")), of_one
+
+
+def _check_most(keys: dict[str, str], limit: int) -> None:
+    """Raise if there are far too many combinations, or too many for one problem, before any is made."""
+    everything, of_one = combinations(keys)
     if everything > SLACK * limit or of_one > limit:
         raise _too_many(everything, limit)
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
-import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from threading import Event
 from typing import Any, Protocol
 
+from quadsim import kernel_cache
+from quadsim._signals import deaf
 from quadsim.checks import InputError
 from quadsim.sweeps import cells
 from quadsim.sweeps.cells import Row
@@ -88,31 +87,13 @@ def run_elsewhere(groups: list[Group], keys: dict[str, str], mark: str) -> Done:
     """The same in a process that makes the deck for itself; if it is not the one that is meant, nothing is run."""
     grid = _grid(tuple(keys.items()))
     if grid.mark != mark:
-        raise InputError("its quadsim, or its file of rules, is not the same as here")
+        raise InputError("its quadsim, packages, rules or measured spectra are not the same as here")
     return run_chunk(groups, grid.deck)
 
 
 @functools.lru_cache(maxsize=4)
 def _grid(keys: tuple[tuple[str, str], ...]) -> Grid:
     return Grid.read(dict(keys), limit=1000 * LIMIT)  # it was counted where it came from
-
-
-@contextmanager
-def deaf() -> Iterator[None]:
-    """Threads and processes that are started herein do not hear Ctrl-C, ever; this thread does when they are there."""
-    resource_tracker.ensure_running()  # which would open the ears of the thread that starts it
-    heard: list[int] = []
-    first = threading.current_thread() is threading.main_thread()
-    usual = signal.signal(signal.SIGINT, lambda *_: heard.append(1)) if first else None
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if first:
-            signal.signal(signal.SIGINT, usual)
-    if heard:
-        raise KeyboardInterrupt
 
 
 class Threads:
@@ -151,6 +132,7 @@ class Processes:
 
     def __init__(self, grid: Grid, count: int, work: Any = run_elsewhere) -> None:
         self.room, self._grid, self._count, self._work = 2 * count, grid, count, work
+        kernel_cache.check_folder()  # logs here, once, what workers do not repeat
         self._context = multiprocessing.get_context("spawn")
         self._begun = self._context.Event()  # set by the first process that gets as far as taking work
         self._pool = self._made()

@@ -69,7 +69,7 @@ class Problems:
 
 def in_full(said: Said) -> Said:
     """What a problem's keys say, with what is usual where they are silent: one problem, one set of keys."""
-    usual: Said = {"rotation": "1", "basis": "blocks"}
+    usual: Said = {"rotation": "1", "basis": "blocks", "minimizer": "gaussian"}
     if "case" in said:
         recipe = CASES[int(said["case"])]
         usual |= {"block_size": str(recipe.block_size), "map": recipe.map}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks
 from quadsim.checks import InputError, InputTypeError
 from quadsim.solver import cores
-from quadsim.store import Store
+from quadsim.store import HALF, Store
 from quadsim.sweeps import axes, cells, cost
 from quadsim.sweeps.cost import Pace
 from quadsim.sweeps.grid import LIMIT, Grid, Group
 from quadsim.sweeps.places import Chunk, Died, Place, Processes, Threads
+from quadsim.sweeps.reuse import reuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,12 +30,17 @@ Progress = Callable[[int, int], None]  # cells in the store, of how many
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep would do: ``done`` of its cells are in the store already; ``seconds`` is a guess, at most."""
+    """What a sweep would do: ``done`` of its cells are in the store already; ``seconds`` is a guess, at most.
+
+    ``stale`` of its cells are in the store by other code and will be computed again; ``reasons`` say why.
+    """
 
     grid: Grid
     done: int
     workers: int
     seconds: float
+    stale: int = 0
+    reasons: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """The plan as plain values."""
@@ -43,7 +50,7 @@ class Plan:
             "workers": self.workers, "expected_seconds": self.seconds,
             "engines": {name: sum(c.engine == name for c in self.grid.deck) * self.grid.groups
                         for name in ("exact", "iterate")},
-            "left_out": self.grid.left_out,
+            "left_out": self.grid.left_out, "stale": self.stale, "stale_because": list(self.reasons),
         }  # fmt: skip
 
 
@@ -51,10 +58,15 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
     """What the sweep of this grid would do, given what a store has; nothing is run but one problem made, to look."""
     grid.check()
     workers = workers or usual_threads(grid)
-    done = 0
+    done = stale = 0
+    reasons: tuple[str, ...] = ()
     if store is not None and len(store):
-        done = count(grid, store.keys(errors=not retry))
-    return Plan(grid, done, workers, cost.expected(grid, grid.cells - done) / workers)
+        there = store.keys(errors=not retry)
+        done = count(grid, there)
+        if done < grid.cells:
+            stale = _by_other_code(grid, there)
+            reasons = tuple(reuse(store).stale) if stale else ()
+    return Plan(grid, done, workers, cost.expected(grid, grid.cells - done) / workers, stale, reasons)
 
 
 def usual_threads(grid: Grid) -> int:
@@ -79,8 +91,9 @@ def run(
     there = store.keys(errors=not retry)
     before = count(grid, there) if there else 0
     store.begin(
-        name=grid.name, command=command, keys=grid.keys, swept=grid.swept, cells=grid.cells, versions=versions or {}
-    )
+        name=grid.name, command=command, keys=grid.keys, swept=grid.swept, cells=grid.cells, versions=versions or {},
+        done=before, codes=grid.codes(),
+    )  # fmt: skip
     pace = Pace(grid)
     waiting = deque[Chunk]()
     running: dict[Any, Chunk] = {}
@@ -111,7 +124,7 @@ def run(
                     added += not again
                     waiting += again
                     continue
-                added += store.add(done.rows, axes.USUAL)
+                added += store.add(done.rows, axes.USUAL, sweep=grid.name)
                 pace.learn(chunk.groups, done.seconds)
                 if progress is not None:
                     progress(before + added, grid.cells)
@@ -127,13 +140,19 @@ def _again(chunk: Chunk, error: Died, deaths: int, grid: Grid, store: Store) -> 
         return chunk.split()
     if chunk.died + 1 < deaths:
         return [Chunk(chunk.groups, alone=True, died=chunk.died + 1)]
-    store.add(cells.failed(chunk.groups[0], grid.deck, str(error)), axes.USUAL)
+    store.add(cells.failed(chunk.groups[0], grid.deck, str(error)), axes.USUAL, sweep=grid.name)
     return []
 
 
 def count(grid: Grid, there: set[bytes]) -> int:
     """How many cells of the grid are there."""
     return sum(key in there for group in grid.walk() for key in group.keys)
+
+
+def _by_other_code(grid: Grid, there: set[bytes]) -> int:
+    """How many cells of the grid are there, computed by other code."""
+    halves = {key[:HALF] for key in there}
+    return sum(key[:HALF] in halves and key not in there for group in grid.walk() for key in group.keys)
 
 
 def _chunks(grid: Grid, there: set[bytes], pace: Pace, seconds: float) -> Iterator[Chunk]:
@@ -175,8 +194,8 @@ def sweep(
         an optimizer's settings are ``**{"adam.beta2": [0.9, 0.99]}``, or ``adam={"beta2": [0.9, 0.99]}``. None as a
         value leaves the key out.
     store : path, optional
-        The file that keeps the rows. What is in it is not computed again, and what was interrupted goes on. Without
-        one, rows are kept in memory.
+        The file that keeps the rows. What is in it is not computed again, unless its code has changed or it is
+        damaged, and what was interrupted goes on. Without one, rows are kept in memory.
     threads, workers, cluster :
         Where it runs: threads of this process (as many as cores, by default), or so many processes, or a Dask cluster:
         "tcp://…", "local:4".
@@ -196,6 +215,8 @@ def sweep(
     grid.check()
     where = place(grid, threads=threads, workers=workers, cluster=cluster)
     with Store.writing(store, axes.RESULTS) as kept:
+        if kept.damage:
+            warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; rerunning what is lost", stacklevel=2)
         run(grid, kept, place=where() if where is not None else None, retry=retry, progress=progress)
         return rows_of(grid, kept)
 

@@ -7,29 +7,29 @@ from typing import Any
 import numpy as np
 
 from quadsim import checks
-from quadsim.checks import InputError, shown
+from quadsim.checks import InputError
 from quadsim.problem import BlockQuadratic
 
 
-def kappa_eff(problem: BlockQuadratic, w0: Any) -> float:
+def kappa_eff(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> float:
     """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a)."""
-    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0)))
+    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0, e0=e0)))
     return float(max(values[-1] for values in scaled) / min(values[0] for values in scaled))
 
 
-def r(problem: BlockQuadratic, w0: Any, *, within_blocks: bool = False) -> float:
+def r(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None, within_blocks: bool = False) -> float:
     """The paper's r = max C_{l,2}² / min C_{l,1}², C_{l,1} and C_{l,2} the least and largest |g₀| over L_l.
 
     ``within_blocks`` takes the ratio inside each block and then the largest: the other reading of the definition.
     """
-    least, largest = gradient_ends(problem, w0)
+    least, largest = gradient_ends(problem, w0, e0=e0)
     ratios = largest / least if within_blocks else largest.max() / least.min()
     return float(np.max(ratios) ** 2)
 
 
-def gradient_ends(problem: BlockQuadratic, w0: Any) -> tuple[np.ndarray, np.ndarray]:
+def gradient_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """C_{l,1} and C_{l,2} of every block."""
-    parts = problem.split(np.abs(first_gradient(problem, w0)))
+    parts = problem.split(np.abs(first_gradient(problem, w0, e0=e0)))
     largest = [values[-1] for values in problem.eigenvalues]
     return (
         np.array([part.min() / top for part, top in zip(parts, largest, strict=True)]),
@@ -37,8 +37,8 @@ def gradient_ends(problem: BlockQuadratic, w0: Any) -> tuple[np.ndarray, np.ndar
     )
 
 
-def first_gradient(problem: BlockQuadratic, w0: Any) -> np.ndarray:
-    gradient = problem.curvature(start_error(problem, w0))
+def first_gradient(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> np.ndarray:
+    gradient = problem.curvature(start_error(problem, w0, e0=e0))
     if not gradient.all():
         raise InputError(
             f"the first gradient is 0 in coordinate {np.flatnonzero(gradient == 0)[0]}: frozen Adam divides by it"
@@ -46,20 +46,20 @@ def first_gradient(problem: BlockQuadratic, w0: Any) -> np.ndarray:
     return gradient
 
 
-def start_error(problem: BlockQuadratic, w0: Any) -> np.ndarray:
-    if w0 is None:
-        raise InputError(f"this rate depends on the start: give w0, got {shown(w0)}")
-    return problem.error(w0)
+def start_error(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> np.ndarray:
+    if w0 is None and e0 is None:
+        raise InputError("this depends on the start: give w0, or its error e0 = w0 - minimizer")
+    return problem.error_of(w0, e0)
 
 
-def scaling_bounds(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+def scaling_bounds(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
     """(lower, upper) of κ_eff, with a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l (2e).
 
     max a / min a ≤ κ_eff ≤ max_l[a_l,max λmax(J_l)] / min_l[a_l,min λmin(J_l)]. For any start without zero gradients;
     both sides are attained by diagonal H.
     """
     diagonal = _diagonal(problem)
-    parts = problem.split(diagonal / np.abs(first_gradient(problem, w0)))
+    parts = problem.split(diagonal / np.abs(first_gradient(problem, w0, e0=e0)))
     largest, least = np.array([part.max() for part in parts]), np.array([part.min() for part in parts])
     jacobi = problem.scaled_eigenvalues(diagonal)
     top = max(a * values[-1] for a, values in zip(largest, jacobi, strict=True))
@@ -67,12 +67,12 @@ def scaling_bounds(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
     return float(largest.max() / least.min()), float(top / bottom)
 
 
-def block_scaling_bound(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+def block_scaling_bound(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
     """(sharper, looser) upper bounds on κ_eff: max κ_l C_{l,2} / min C_{l,1} ≤ √r max κ_l (2d).
 
     For any start without zero gradients. Both are attained by H = diag(1, κ) with |g₀| = (G, g), G ≥ g.
     """
-    least, largest = gradient_ends(problem, w0)
+    least, largest = gradient_ends(problem, w0, e0=e0)
     kappas = np.array(problem.block_kappas)
     return float(np.max(kappas * largest) / least.min()), float(largest.max() / least.min() * kappas.max())
 

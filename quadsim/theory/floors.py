@@ -1,7 +1,7 @@
 """Adam with β2 < 1 at a constant learning rate: where it ends up instead of converging (ledger 5).
 
-It ends on 2-cycles e = ±(lr/2)s, where one is stable, or wanders at the same height where none is. Everything here is
-for ε = 0 unless said, and scales with lr². Signs are rows of ±1; a cycle and its mirror image −s are one.
+It ends on a 2-cycle e = ±(lr/2)s that is stable, or on another orbit of about that size. Everything here is for ε = 0
+unless said, and scales with lr². Signs are rows of ±1; a cycle and its mirror image −s are one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from quadsim.theory.sdp import sdp_value, sign_halves
 
 
 def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float:
-    """The law of the floor: time-average loss = (lr²/8) SDP(H), times ((1−β1)/(1+β1))² (tested, 5g).
+    """The floor for β2 → 1: time-average loss ≈ (lr²/8) SDP(H), times ((1−β1)/(1+β1))² (heuristic, 5g).
 
-    At β1 = 0 runs lie below it, relatively by at most the larger of 0.26 √(1−β2) and (1−β2)/(1+β2). At β1 = 0.9 and
-    β2 ≥ 0.99 they lie 1% to 25% above, at smaller β2 more (5g-momentum).
+    At β1 = 0 it is (1−q) times this with q ≥ 0 in every run so far (tested, 5g): read it as an upper estimate. How
+    large q can be is not known. On a stable 2-cycle q ≤ (1−β2)/(1+β2) (proved, 5e); elsewhere q has been up to 2.0
+    times that (0.44 at β2 = 0.5, 0.092 at 0.9), and below √(1−β2) under search (tested, 5g-width). With momentum runs
+    lie above: at β1 = 0.9, β2 ≥ 0.99 and on random blocks by 1% to 25%, at smaller β2 by more (5g-momentum).
     """
     return _unit(lr, beta1) * sdp_value(problem).value
 
@@ -32,10 +34,12 @@ def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float
 class FloorBounds:
     """Bounds on what Adam (β1 = 0, β2 < 1) leaves; each field states its own claim.
 
+    No lower bound on the time-average loss is known: (2β2/(1+β2)) (lr²/8) tr H is none (refuted, 5g-lower).
+
     Attributes
     ----------
-    lower : float
-        Time-average loss ≥ (2β2/(1+β2)) (lr²/8) tr H (tested, 5g).
+    limsup : float
+        limsup loss ≥ (lr²/8) max_l μ_l²/max_i H_ii, i in block l, unless Adam is exactly at the optimum (proved, 5b).
     stable_cycle : float
         Loss on any stable 2-cycle ≥ (2β2/(1+β2)) (lr²/8) SDP(H), if H has one (proved, 5e).
     upper : float
@@ -45,21 +49,22 @@ class FloorBounds:
         (lr²/8) Σ n_l L_l ≥ upper, without an SDP (proved, 5f).
     """
 
-    lower: float
+    limsup: float
     stable_cycle: float
     upper: float
     looser: float
 
 
 def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBounds:
-    """Below and above the floor of Adam with β1 = 0; see `FloorBounds` (5e, 5f, 5g)."""
+    """Bounds around the floor of Adam with β1 = 0; see `FloorBounds` (5b, 5e, 5f)."""
     unit = _unit(lr, 0.0)
     beta2 = _beta2(beta2)
     slack = 2 * beta2 / (1 + beta2)
     sdp = sdp_value(problem)
-    trace = sum(float(np.trace(block)) for block in problem.blocks)
+    ends = zip(problem.eigenvalues, problem.blocks, strict=True)
+    limsup = max(float(values[0]) ** 2 / float(np.diag(block).max()) for values, block in ends)
     looser = sum(values.size * float(values[-1]) for values in problem.eigenvalues)
-    return FloorBounds(unit * slack * trace, unit * slack * sdp.value, unit * sdp.upper, unit * looser)
+    return FloorBounds(unit * limsup, unit * slack * sdp.value, unit * sdp.upper, unit * looser)
 
 
 def nonconvergence(problem: BlockQuadratic, lr: float) -> np.ndarray:

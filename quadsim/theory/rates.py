@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadsim import checks, closed
+from quadsim.blas import on_one_thread
 from quadsim.checks import InputError, InputTypeError, shown
 from quadsim.modes import Modes
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
@@ -17,7 +18,7 @@ from quadsim.trajectory import MOST_STEPS
 MEASURES = {"distance": 0, "loss": 1, "gradient": 2}  # the power p of eᵀHᵖe
 
 
-def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> float:
+def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: Any = None) -> float:
     """The factor on the loss per step: lim (loss[t]/loss[0])^(1/t) at the worst start, or from w0 for FrozenAdam.
 
     GD at any lr: max((1−lr·μ)², (1−lr·L)²), an upper bound on every single step, attained in the eigenspace of the
@@ -27,29 +28,29 @@ def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> float
     (4c).
     """
     with np.errstate(over="ignore"):
-        return float(np.exp(2 * _modes(problem, optimizer, w0).log_rates().max()))
+        return float(np.exp(2 * _modes(problem, optimizer, w0, e0).log_rates().max()))
 
 
-def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = None) -> np.ndarray:
+def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = None, *, e0: Any = None) -> np.ndarray:
     """Upper bound on loss[t]/loss[0] at these steps, tight: attained from some start at each of them.
 
     The largest p_t² over the problem's own eigenvalues (those of D^-½HD^-½, given w0, for FrozenAdam), transients
     included.
     """
-    sizes = _modes(problem, optimizer, w0).sizes(checks.steps("steps", steps, at_most=MOST_STEPS))
+    sizes = _modes(problem, optimizer, w0, e0).sizes(checks.steps("steps", steps, at_most=MOST_STEPS))
     with np.errstate(over="ignore"):
         return np.exp(2 * sizes.max(axis=0))
 
 
-def _modes(problem: BlockQuadratic, optimizer: Optimizer, w0: Any) -> Modes:
+def _modes(problem: BlockQuadratic, optimizer: Optimizer, w0: Any, e0: Any) -> Modes:
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {shown(problem)}")
     if not closed.has_closed_form(optimizer):
         raise InputError(f"no factor on the loss per step is known for {getattr(optimizer, 'name', shown(optimizer))}")
     if not isinstance(optimizer, FrozenAdam):
         return closed.modes_of(problem, optimizer, np.zeros(problem.dim))  # nothing depends on the start
-    first_gradient(problem, w0)  # refuses a zero in it
-    return closed.modes_of(problem, optimizer, start_error(problem, w0))
+    first_gradient(problem, w0, e0=e0)  # refuses a zero in it
+    return closed.modes_of(problem, optimizer, start_error(problem, w0, e0=e0))
 
 
 def heavy_ball_bound(kappa: float, steps: Any) -> np.ndarray:
@@ -98,44 +99,50 @@ def best_rate(kappa: float, method: str) -> float:
     return float(roots[checks.choice("method", method, roots)] ** 2)
 
 
-def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None) -> Optimizer:
+def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: Any = None) -> Optimizer:
     """The optimizer with what it leaves open filled in: the best learning rate and momentum, where theory knows them.
 
     GD 2/(μ + L) (1a), BlockGD the same by block (3), HeavyBall and Nesterov (4a, 4c-best), FrozenAdam 2/(s_min + s_max)
-    over the eigenvalues s of D^-½HD^-½ (2a).
+    over the eigenvalues s of D^-½HD^-½ (2a). Raises if no momentum is stable at the given learning rate.
     """
     if not isinstance(optimizer, GD | BlockGD | HeavyBall | Nesterov | FrozenAdam):
         name = getattr(optimizer, "name", shown(optimizer))
         raise InputError(f"no best setting is known in closed form for {name}: tune it")
-    error = start_error(problem, w0) if isinstance(optimizer, FrozenAdam) else np.zeros(problem.dim)
+    if isinstance(optimizer, HeavyBall | Nesterov) and optimizer.momentum is None and isinstance(optimizer.lr, float):
+        limit = optimizer.lr_limit(problem)
+        if optimizer.lr >= limit:
+            raise InputError(
+                f"{optimizer.name}.lr={optimizer.lr:g} is stable at no momentum: give an lr below {limit:g}"
+            )
+    error = start_error(problem, w0, e0=e0) if isinstance(optimizer, FrozenAdam) else np.zeros(problem.dim)
     return optimizer.resolved(problem, error)
 
 
-def best_frozen_momentum(problem: BlockQuadratic, w0: Any) -> FrozenAdam:
+def best_frozen_momentum(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> FrozenAdam:
     """Frozen Adam at its best β1 and lr: heavy ball on D^-½HD^-½, with κ_eff in the place of κ (exact, 4d)."""
-    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0)))
+    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0, e0=e0)))
     low, high = min(values[0] for values in scaled) ** 0.5, max(values[-1] for values in scaled) ** 0.5
     beta1 = ((high - low) / (high + low)) ** 2
     return FrozenAdam(lr=float(4 / (high + low) ** 2 / (1 - beta1)), beta1=float(beta1))
 
 
-def block_rate(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+def block_rate(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
     """(lr, bound): with this lr, frozen Adam (β1 = 0) has loss[t+1]/loss[t] ≤ bound. Upper, attained (2b).
 
     lr = min_k C_{k,1}; bound = max_l (1 − lr/(C_{l,2} κ_l))². The sharp form of the paper's Theorem 1.
     """
-    least, largest = gradient_ends(problem, w0)
+    least, largest = gradient_ends(problem, w0, e0=e0)
     lr = least.min()
     return float(lr), float(np.max((1 - lr / (largest * np.array(problem.block_kappas))) ** 2))
 
 
-def theorem_1(problem: BlockQuadratic, w0: Any) -> tuple[float, float]:
+def theorem_1(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
     """(lr, bound): the paper's Theorem 1 on frozen Adam (β1 = 0) with that lr. Upper, and loose twice (2c).
 
     loss[t+1]/loss[t] ≤ max_l (1 − 1/(r κ_l)) at lr = min_k C_{k,1}.
     """
-    lr, _ = block_rate(problem, w0)
-    return lr, float(1 - 1 / (r(problem, w0) * max(problem.block_kappas)))
+    lr, _ = block_rate(problem, w0, e0=e0)
+    return lr, float(1 - 1 / (r(problem, w0, e0=e0) * max(problem.block_kappas)))
 
 
 def lower_bound(problem: BlockQuadratic) -> float:
@@ -143,6 +150,7 @@ def lower_bound(problem: BlockQuadratic) -> float:
     return best_rate(problem.kappa, "gd")
 
 
+@on_one_thread
 def slowest_start(problem: BlockQuadratic, measure: str = "loss") -> np.ndarray:
     """A start from which GD with *any* constant lr keeps loss[t+1]/loss[t] ≥ ((κ−1)/(κ+1))² for every t (tight, 1b).
 

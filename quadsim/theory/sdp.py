@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from quadsim.blas import on_one_thread
 from quadsim.checks import InputError
 from quadsim.problem import BlockQuadratic
 from quadsim.theory.constants import checked_block
@@ -48,6 +49,7 @@ class SDPValue:
         return max(0.0, self.upper - self.value) / self.upper if self.upper > 0 else 0.0
 
 
+@on_one_thread
 def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
     """SDP(H) of a problem, or of one symmetric positive semidefinite block, with its certificate (exact to `gap`, 5).
 

@@ -61,8 +61,6 @@ def read_plan(keys: dict[str, str]) -> Plan:
     from quadsim.bench import measure, peers, workers
     from quadsim.solver import cores
 
-    if any("." in key for key in keys):
-        raise InputError("bench takes no settings of optimizers: their learning rates are fixed, too small to move")
     seconds = grammar.real("seconds", keys.get("seconds", "0.05"))
     rounds = grammar.whole("rounds", keys.get("rounds", "4"))
     there, most = peers.installed(), cores()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
+from quadsim.problem import MINIMIZERS
 from quadsim.request import CONDITION_KEYS, case_number, read_conditions, read_optimizers, read_steps
 from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console, counter
@@ -16,17 +17,21 @@ from quadsim.verbs.screen import console, counter
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS = ("case", "seeds", "kappa", "rotation", "optimizers", "rules", "steps", "tol", "engine", "out", *CONDITION_KEYS)
+KEYS = (
+    "case", "seeds", "kappa", "rotation", "minimizer", "optimizers", "rules", "steps", "tol", "engine", "out",
+    *CONDITION_KEYS,
+)  # fmt: skip
 
 
 def cases(words: Words) -> None:
     """`cases seeds=100`: medians and quartiles for GD and Adam (β2 = 1) in every case; the figure, the tables."""
-    keys = grammar.only(words, KEYS, "cases seeds=100")
+    keys = grammar.only(words, KEYS, "cases seeds=100", settings=True)
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), above=0, below=1)
     steps = read_steps(keys)
     seeds = grammar.seeds("seeds", keys.get("seeds", "30"))
     kappa = grammar.real("kappa", keys["kappa"]) if "kappa" in keys else None
     rotation = grammar.real("rotation", keys.get("rotation", "1"))
+    minimizer = checks.choice("minimizer", keys.get("minimizer", "gaussian"), MINIMIZERS)
     numbers = [case_number(text) for text in grammar.several("case", keys.get("case", "1,2,3,4"))]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"case={keys['case']} names a case twice")
@@ -43,7 +48,13 @@ def cases(words: Words) -> None:
     with counter("draws", len(numbers) * len(seeds)) as show:
         for place, number in enumerate(numbers):
             done = solver.solve_draws(
-                lambda seed: published.case(number, seed=seed, kappa=kappa, rotation=rotation),  # noqa: B023
+                lambda seed: published.case(
+                    number,  # noqa: B023
+                    seed=seed,
+                    kappa=kappa,
+                    rotation=rotation,
+                    minimizer=minimizer,
+                ),
                 optimizers,
                 seeds,
                 max_steps=steps,

@@ -42,7 +42,7 @@ DEFAULT_OPTIMIZERS = "gd,adam"
 
 def compare(words: Words) -> None:
     """`compare case=3,4 optimizers=gd,adam`: tune on some draws, compare on others; the table, the figure, the data."""
-    keys = grammar.only(words, COMPARE_KEYS, "compare case=3 optimizers=gd,adam")
+    keys = grammar.only(words, COMPARE_KEYS, "compare case=3 optimizers=gd,adam", settings=True)
     how = read_terms(keys)
     seeds = grammar.seeds("seeds", keys.get("seeds", "30"))
     if "tuning_seeds" in keys:
@@ -64,6 +64,7 @@ def compare(words: Words) -> None:
             comparison.compare(draw, optimizers, seeds=seeds, grids=grids, progress=told(place), **how)
             for place, draw in enumerate(problems)
         ]
+    made = comparison.corrected(made)
     result = _result(made)
     result["files"] = [str(path) for path in _write(folder, keys, made, result)]
     if "--json" in words.flags:
@@ -78,7 +79,7 @@ def compare(words: Words) -> None:
 
 def tune(words: Words) -> None:
     """`tune case=3 optimizers=adam`: the best learning rates over draws; the table, the sensitivity curves."""
-    keys = grammar.only(words, TUNE_KEYS, "tune case=3 optimizers=adam")
+    keys = grammar.only(words, TUNE_KEYS, "tune case=3 optimizers=adam", settings=True)
     how = read_terms(keys)
     seeds = grammar.seeds("seeds", keys.get("seeds", "30"))
     optimizers, grids = read_grids(keys)
@@ -99,7 +100,7 @@ def tune(words: Words) -> None:
             for name, optimizer in optimizers.items():
                 best = tuning.tune(draw, optimizer, seeds=seeds, grid=grids.get(name), progress=told(len(found)), **how)
                 found.append(best)
-                rows.append(verdicts.tuned_row(draw(seeds[0]).name, name, optimizer, best))
+                rows.append(verdicts.tuned_row(draw(seeds[0]), name, optimizer, best))
     frames = [
         best.tried.assign(**{key: row[key] for key in ("problem", "optimizer", "label")})
         for row, best in zip(rows, found, strict=True)
@@ -210,6 +211,8 @@ def _result(made: list[Comparison]) -> dict[str, Any]:
         "tuning_seeds": first.tuning_seeds,
         "reference": first.reference,
         "level": first.level,
+        "comparisons": first.comparisons,
+        "method": verdicts.method(first),
         "findings": {one.problem: verdicts.finding(one) for one in made},
         "comparison": [verdicts.plain(row) for one in made for row in one.summary.to_dict("records")],
     }
@@ -228,8 +231,8 @@ def _write(folder: Path, keys: dict[str, str], made: list[Comparison], result: d
     first = made[0]
     caption = (
         f"{command('compare', said)}: medians and quartiles of {len(first.seeds)} draws, learning rates tuned on "
-        f"{len(first.tuning_seeds)} others; {verdicts.NOTE}; bars: {100 * first.level:g}% bootstrap intervals of the "
-        "median" + _factors(frames["summary"].to_dict("records"))
+        f"{len(first.tuning_seeds)} others; {verdicts.NOTE}; bars: {verdicts.method(first)}"
+        + _factors(frames["summary"].to_dict("records"))
     )
     figure = plots.comparison(
         *frames.values(),

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from quadsim import checks, grammar
-from quadsim.checks import InputError
 from quadsim.grammar import Words
 
 if TYPE_CHECKING:
@@ -17,7 +16,9 @@ def show_list(words: Words) -> None:
     """`list`, `list optimizers`: what there is."""
     from quadsim import cases, claims, optimizers, own, spectra
 
-    for path in grammar.several("rules", words.keys.pop("rules")) if "rules" in words.keys else []:
+    kinds, words.bare = words.bare, []
+    keys = grammar.only(words, ("rules",), "list optimizers rules=mine.py")
+    for path in grammar.several("rules", keys["rules"]) if "rules" in keys else []:
         own.load(path)
     there = {
         "cases": [{"case": number, "title": recipe.title} for number, recipe in cases.CASES.items()],
@@ -31,9 +32,7 @@ def show_list(words: Words) -> None:
         "networks": [{"network": name, "title": _title(measured)} for name, measured in spectra.library().items()],
         "claims": [{"claim": one.id, "title": one.sentence, "status": one.status} for one in claims.chosen()],
     }
-    for key in words.keys:
-        raise InputError(f"list takes no {key}=: write list, or list {' or list '.join(there)}")
-    kinds = [checks.choice("list", kind, there) for kind in words.bare] or list(there)
+    kinds = [checks.choice("list", kind, there) for kind in kinds] or list(there)
     if "--json" in words.flags:
         print(json.dumps({kind: there[kind] for kind in kinds}, indent=2, ensure_ascii=False))
         return

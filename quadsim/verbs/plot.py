@@ -1,21 +1,27 @@
-"""`plot`: what the axes of a sweep call for, drawn from its store."""
+"""`plot`: the figure that the axes of a sweep call for, drawn from its store."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from quadsim import checks, grammar
 from quadsim.checks import InputError
 from quadsim.grammar import Words
 from quadsim.request import DEFAULT_OPTIMIZERS
+from quadsim.store import csv_table, json_text, printable
 from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console
-from quadsim.verbs.store import read_store
+from quadsim.verbs.store import MAX_LINE_SHOWN, read_store, tell_damage
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from quadsim.store import Store
 
@@ -24,71 +30,204 @@ RESULTS = (
     "steps_to_tol", "last_step", "loss", "grad_norm", "kappa_eff", "r", "js_distance", "predicted_rate",
     "measured_rate", "seconds",
 )  # fmt: skip
+MOST_SHOWN = 40  # slopes on the screen
+MOST_LINE = 180  # characters of an error message
 
 
-def plot(words: Words) -> None:
+def plot(words: Words) -> int:
     """`plot sweep.db`: steps to tolerance against what was swept; the figure, its medians and slopes."""
     path = read_store(words, (), "plot sweep.db", others=True)
     from quadsim import optimizers, plots, results
+    from quadsim.plots.findings import dealt
+    from quadsim.plots.medians import arrangement_counts, axes_of, fits, seeds
     from quadsim.store import Store
 
     keys = words.keys
     folder = Path(keys.get("out", "figures"))
     results.check_folder(folder)
     with Store(path) as store:
-        frame, axes, sweeps = _read(store, keys)
+        rows = _read(store, keys)
     labels = {name: kind.label for name, kind in optimizers.OPTIMIZERS.items()}
     said = {key: text for key, text in keys.items() if key not in ("out", "store")}
     line = command("plot", {"store": path.name, **said})
-    commands = [one["command"] for one in sweeps if one["command"]]
-    how: dict[str, Any] = {"x": keys.get("x"), "y": keys.get("y", "steps_to_tol"), "labels": labels}
+    commands = [one["command"] for one in rows.sweeps if one["command"]]
+    made = "; ".join([*(commands if len(commands) == 1 else []), *([line] if said or len(commands) != 1 else [])])
     try:
+        table = plots.medians(rows.frame, rows.axes, rows.y)
+        alike = [name for name in axes_of(table) if name != "optimizer" and table[name].nunique(dropna=False) == 1]
+        table = table.drop(columns=alike)
+        axes = axes_of(table)
+        x = _horizontal(rows, table)
         figure = plots.sweep_figure(
-            frame, axes=axes, title=keys.get("title"), caption=f"{commands[0] if len(commands) == 1 else line}.", **how
+            rows.frame,
+            axes=axes,
+            x=x,
+            y=rows.y,
+            labels=labels,
+            title=keys.get("title"),
+            caption=f"{made}.",
         )
-        tables = {"": plots.medians(frame, axes, how["y"])}
+        tables = {"": table}
     except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
-    result: dict[str, Any] = {"store": str(path), "axes": axes, "rows": len(frame)}
-    if "kappa" in axes:
-        slopes = plots.slopes(frame, axes, y=how["y"])
-        tables["-slopes"] = slopes
+        raise InputError(_cut(f"{path}: {error}")) from None
+    result: dict[str, Any] = {
+        "store": str(path),
+        "axes": [name for name in axes if name != "optimizer" or table[name].nunique() > 1],
+        "rows": len(rows.frame),
+        "settings": len(table),
+        "aggregated": {"over": "seed", "fewest": int(table["draws"].min()), "most": int(table["draws"].max())},
+        **({"heterogeneity": arrangement_counts(rows.frame)} if "heterogeneity" in axes else {}),
+    }
+    if "kappa" in result["axes"]:
+        tables["-slopes"] = slopes = fits(table, "kappa")
         result["slopes"] = json.loads(slopes.to_json(orient="records"))
-    settings = {"command": line, **result, "store": path.name, "sweeps": sweeps, "versions": results.versions()}
+    settings = {"command": line, **result, "store": path.name, "sweeps": rows.sweeps, "versions": results.versions()}
     name = path.stem if not said else f"{path.stem}-{stem('', said)}"
-    result["files"] = [str(file) for file in results.write(folder, name, figure, tables, settings)]
+    safe = {mark: csv_table(table) for mark, table in tables.items()}
+    result["files"] = [str(file) for file in results.write(folder, name, figure, safe, settings)]
     if "--json" in words.flags:
-        print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    _show(result)
+        print(json_text(result, indent=2))
+        return tell_damage(store)
+    counted = f"{len(table):,} setting{'' if len(table) == 1 else 's'}, medians over {seeds(table)}"
+    _show(result, [counted, dealt(table, rows.frame), *re.findall(r"Not drawn[^.]*\.", _caption(figure))])
+    return tell_damage(store)
 
 
-def _read(store: Store, keys: dict[str, str]) -> tuple[pd.DataFrame, list[str], list[dict[str, Any]]]:
-    """The rows that are asked for, in the columns that a figure needs; what varies among them."""
-    there = store.columns()
-    sweeps = store.sweeps()
+@dataclass(frozen=True)
+class _Rows:
+    """The rows to draw, the axes that were swept, in order, and what is asked for."""
+
+    path: Path
+    frame: pd.DataFrame
+    axes: list[str]
+    x: str | None
+    y: str
+    sweeps: list[dict[str, Any]]
+
+
+def _read(store: Store, keys: dict[str, str]) -> _Rows:
+    """The rows that are asked for: every setting in which they differ, and the results that a figure needs."""
+    from quadsim.plots.medians import ORIGINS
+    from quadsim.sweeps import axes
+
+    there, sweeps = store.columns(), store.sweeps()
     if not len(store):
         raise InputError(f"{store.path} has no rows yet")
-    chosen = {}
-    for key, text in keys.items():
-        if key not in OWN_KEYS:
-            column = {"optimizers": "optimizer"}.get(key, key.partition(".")[2] or key)
-            chosen[checks.choice("key", column, [*there, *OWN_KEYS])] = grammar.alternatives(key, text)
+    selectors = {key: _column(key, there) for key in keys if key not in OWN_KEYS}
     x, y = keys.get("x"), checks.choice("y", keys.get("y", "steps_to_tol"), [name for name in RESULTS if name in there])
     if x is not None:
-        checks.choice("x", x, there)
-    swept = list(dict.fromkeys(name for one in sweeps for name in one["swept"] if name in there))
-    wanted = [*swept, "optimizer", "status", "tol", "kappa", "js_distance", "predicted_rate", "steps", "steps_to_tol",
-              "seed", y, *([x] if x else []), *chosen]  # fmt: skip
-    frame = store.frame([name for name in dict.fromkeys(wanted) if name in there])
-    for column, texts in chosen.items():
-        frame = frame[_among(frame[column], texts)]
-        if frame.empty:
-            raise InputError(f"{store.path} has no row with {column} {' or '.join(texts)}")
-    if "optimizer" not in swept:
-        swept.append("optimizer")
-    axes = [name for name in swept if frame[name].nunique(dropna=True) > 1]
-    return _in_order(frame, axes, sweeps), [*axes, *([x] if x and x not in axes else [])], sweeps
+        x = _column(x, there, "x")
+    settings = [name for name in store.varying() if name not in axes.RESULTS]
+    wanted = [*settings, "optimizer", "seed", "tol", "status", "last_step", "steps_to_tol", "predicted_rate",
+              "js_distance", "arrangement", "arrangements", y, *selectors.values()]  # fmt: skip
+    frame = store.frame([name for name in dict.fromkeys([*wanted, *ORIGINS.values()]) if name in there])
+    for name, usual in axes.USUAL.items():  # rows of merged stores may leave out what is usual
+        if name in frame:
+            frame[name] = frame[name].where(frame[name].notna(), usual)
+    for key, column in selectors.items():
+        frame = _select(store.path, frame, key, column, keys[key])
+    swept = dict.fromkeys(name for one in sweeps for name in one["swept"] if name in frame)
+    varied = [name for name in swept if name != "optimizer" and frame[name].nunique(dropna=False) > 1]
+    return _Rows(store.path, _in_order(frame, varied, sweeps), varied, x, y, sweeps)
+
+
+def _horizontal(rows: _Rows, table: pd.DataFrame) -> str | None:
+    """The axis that x= names, if it was swept."""
+    from quadsim.plots.medians import axes_of, free_name, numbers
+
+    if rows.x is None:
+        return None
+    x, swept = free_name(rows.x), axes_of(table)
+    allowed = ", ".join(numbers(table, swept)) or "none"
+    if x not in swept:
+        raise ValueError(f"x={rows.x} was not swept in these rows: choose from {allowed}")
+    if x not in numbers(table, swept):
+        raise ValueError(f"x must be an axis of numbers, got {rows.x}: choose from {allowed}")
+    return x
+
+
+def _column(key: str, there: list[str], what: str = "key") -> str:
+    """The column that a key stands for: its own name, or an optimizer's setting under the name that a store has."""
+    from quadsim.sweeps import axes
+
+    owner, dot, setting = key.partition(".")
+    column = "optimizer" if key == "optimizers" else key
+    if dot and owner and column not in there:
+        column = axes.column(owner, setting)
+        known = [name for name in there if name == "lr" or name not in (*axes.SETTINGS, *axes.RESULTS)]
+        if column not in known:
+            checks.choice(f"setting of {owner}", setting, [name.partition(".")[2] or name for name in known])
+    settings = [name for name in there if name not in axes.RESULTS]
+    allowed = [*there, *OWN_KEYS] if what == "key" else there if column in there else settings
+    return checks.choice(what, column, allowed)
+
+
+def _select(path: Path, frame: pd.DataFrame, key: str, column: str, text: str) -> pd.DataFrame:
+    """The rows with one of the values that the text lists; NAME.SETTING leaves the rows of other optimizers."""
+    chosen = _among(frame, key, column, text)
+    owner, dot, _ = key.partition(".")
+    if dot:
+        mine = frame["optimizer"].eq(owner).to_numpy()
+        if not mine.any():
+            raise InputError(f"{path} has no rows of {owner}: it has {', '.join(frame['optimizer'].unique())}")
+        if not (chosen & mine).any():
+            raise _none_left(path, key, text, frame.loc[mine, column])
+        return frame[chosen | ~mine].reset_index(drop=True)
+    if not chosen.any():
+        raise _none_left(path, column, text, frame[column])
+    return frame[chosen].reset_index(drop=True)
+
+
+def _none_left(path: Path, key: str, text: str, column: pd.Series) -> InputError:
+    values = column.drop_duplicates()
+    there = sorted(values.dropna(), key=lambda value: (isinstance(value, str), value))
+    shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in there]
+    shown = [*shown, *(["none"] if values.isna().any() else [])]
+    told = " or ".join(grammar.several(key, text)[:3])
+    return InputError(_cut(f"{path} has no row with {key} {told}: it has {', '.join(shown)}"))
+
+
+def _among(frame: pd.DataFrame, key: str, column: str, text: str) -> np.ndarray:
+    """Where a column has one of the values that a text lists, written as for a sweep: `none,3`, `0..4`, `1:9:lin3`."""
+    import pandas as pd
+
+    from quadsim.plots.medians import ORIGINS
+    from quadsim.sweeps import axes
+
+    values: list[Any]
+    if column == "seed":
+        values = list(axes.seeds(text))
+    elif column in axes.AXES:
+        values = [axes.typed(column, one) for one in axes.values(column, text)]
+    else:
+        values = [_plain(one) for one in grammar.alternatives(key, text)]
+    given = frame[column]
+    absent = given.isna()
+    if ORIGINS.get(column) in frame:
+        absent |= frame[ORIGINS[column]].isin(["theory", "default", "spectrum"])
+    texts = [str(value).lower().replace("_", "-") if column == "optimizer" else str(value) for value in values]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    if pd.api.types.is_numeric_dtype(given):
+        wrong = [value for value in values if isinstance(value, str)]
+        if wrong:
+            grammar.real(key, wrong[0])
+        chosen = given.astype("Float64").isin(numbers)
+    else:
+        chosen = given.astype(str).isin(texts) | pd.to_numeric(given, errors="coerce").isin(numbers)
+    chosen &= given.notna()
+    return (chosen | (absent & (None in values))).to_numpy(dtype=bool)
+
+
+def _cut(sentence: str) -> str:
+    return sentence if len(sentence) <= MOST_LINE else sentence[: MOST_LINE - 1] + "…"
+
+
+def _plain(text: str) -> Any:
+    """A setting's text as a store has it: None, a number (1 for true) or the text."""
+    words = {"none": None, "true": 1, "false": 0}
+    if text.lower() in words:
+        return words[text.lower()]
+    return grammar.real("value", text) if grammar.NUMBER.fullmatch(text) else text
 
 
 def _in_order(frame: pd.DataFrame, axes: list[str], sweeps: list[dict[str, Any]]) -> pd.DataFrame:
@@ -105,24 +244,33 @@ def _in_order(frame: pd.DataFrame, axes: list[str], sweeps: list[dict[str, Any]]
     )
 
 
-def _among(column: pd.Series, texts: list[str]) -> Any:
-    if column.dtype == object:
-        return column.isin(texts)
-    return column.astype(float).isin([grammar.real(str(column.name), text) for text in texts])
+def _caption(figure: Figure) -> str:
+    return str(figure.get_supxlabel()).replace("\n", " ")
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(result: dict[str, Any], notes: list[str]) -> None:
     from rich import box
     from rich.table import Table
 
     screen = console()
+    for note in filter(None, notes):
+        screen.print(printable(note, MAX_LINE_SHOWN), highlight=False, soft_wrap=True)
     if result.get("slopes"):
         names = [name for name in result["slopes"][0] if name != "slope"]
-        table = Table(*(name.replace("_", " ") for name in [*names, "slope in κ"]), box=box.SIMPLE_HEAD)
-        for row in result["slopes"]:
-            cells = [*(row[name] for name in names), row["slope"]]
-            table.add_row(*("" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-                            for cell in cells))  # fmt: skip
+        headings = [printable(name.replace("_", " ")) for name in [*names, "slope in κ"]]
+        table = Table(*headings, box=box.SIMPLE_HEAD)
+        for row in result["slopes"][:MOST_SHOWN]:
+            table.add_row(*(_cell(name, row[name]) for name in [*names, "slope"]))
         screen.print(table)
+        if len(result["slopes"]) > MOST_SHOWN:
+            screen.print(f"{MOST_SHOWN} of {len(result['slopes']):,} slopes: the table has all", highlight=False)
     for file in result["files"]:
         screen.print(f"wrote {file}", highlight=False, soft_wrap=True)
+
+
+def _cell(name: str, value: Any) -> str:
+    from quadsim.plots.medians import CONDITIONS
+
+    if value is None:
+        return "none" if name in CONDITIONS else "–"
+    return f"{value:.4g}" if isinstance(value, float) else printable(value)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim import checks, grammar
+from quadsim._signals import deaf
 from quadsim.checks import InputError
 from quadsim.grammar import Words
 from quadsim.verbs.screen import console, counter, duration
@@ -44,8 +45,6 @@ def reproduce(words: Words) -> int:
     script failed, or if a verdict is not the one that is recorded in figures/."""
     names, words.bare = words.bare, []
     keys = grammar.only(words, KEYS, "reproduce zhang_four_cases fast=true")
-    for key in keys:
-        checks.choice("key", key, KEYS)  # with a dot, too
     fast, redraw = (grammar.flag(key, keys.get(key, "false")) for key in ("fast", "redraw"))
     from quadsim import reproduction, results
     from quadsim.solver import cores
@@ -56,10 +55,10 @@ def reproduce(words: Words) -> int:
     if len(homes) > 1:
         raise InputError("the scripts are of different clones: reproduce those of one at a time")
     home = homes.pop()
-    folder = Path(keys["out"]) if "out" in keys else home / "fast" if fast else home
+    folder = Path(keys.get("out", "figures/fast" if fast else "figures"))
+    results.check_folder(folder)
     if fast and folder.resolve() == home:
         raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
-    results.check_folder(folder)
     before = {one["name"]: one for one in reproduction.recorded(home, damaged=True)}
     began, done, failed = time.perf_counter(), {}, []
     with counter("figures", len(paths)) as show:
@@ -86,13 +85,14 @@ def reproduce(words: Words) -> int:
     if twice:
         _complain(f"two scripts make {twice[0]}: one has overwritten the other")
     kept = True
-    if folder.resolve() == home and {one["name"].replace("-", "_") for one in made} & set(reproduction.ORDER):
+    in_clone = folder.resolve() == home and Path.cwd() == home.parent  # elsewhere, nothing outside `folder` is written
+    if in_clone and {one["name"].replace("-", "_") for one in made} & set(reproduction.ORDER):
         kept = _keep_in_step(home.parent / "README.md", reproduction.recorded(home, damaged=True))
     return 1 if failed or changed or twice or not kept else 0
 
 
 def _complain(sentence: str) -> None:
-    print("quadsim: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
+    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr, flush=True)
 
 
 def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome]]:
@@ -120,7 +120,7 @@ def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path,
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     with _ends_by_signals(), ProcessPoolExecutor(workers, spawn, _settle) as pool:
         try:
-            with _ignored_by_children():
+            with deaf():
                 waiting = {pool.submit(_make, path, task, in_worker=True): path for path in paths}
             for done in as_completed(waiting):
                 try:
@@ -174,21 +174,10 @@ def _settle() -> None:
             parent.join()
             os._exit(1)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     signal.signal(signal.SIGTERM, end)
     threading.Thread(target=follow, daemon=True).start()  # a parent that was killed is not outlived
     for name in BLAS:  # processes that each take all cores for small matrices are slower than one
         os.environ.setdefault(name, "1")
-
-
-@contextlib.contextmanager
-def _ignored_by_children() -> Iterator[None]:
-    """Ctrl-C is ignored for as long as processes are begun, so that they ignore it from their first moment."""
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, kept)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def run(words: Words) -> None:
     """`case=3`: run optimizers on one problem; print, draw and write what came out."""
-    keys = grammar.only(words, (*RUN_KEYS, *CONDITION_KEYS), "case=3")
+    keys = grammar.only(words, (*RUN_KEYS, *CONDITION_KEYS), "case=3", settings=True)
     tol = checks.real("tol", grammar.real("tol", keys.get("tol", "1e-6")), at_least=0)
     steps = read_steps(keys)
     seed = grammar.whole("seed", keys.get("seed", "0"))
@@ -37,7 +37,8 @@ def run(words: Words) -> None:
     results.check_folder(folder)
     runs = _solve_all(problem, optimizers, engines, conditions, seed=seed, max_steps=steps, tol=tol)
     start = conditions["start"]
-    result = {"problem": _constants(problem, seed, problem.start(seed, start)), "runs": table.rows(runs)}
+    facts = _constants(problem, seed, problem.initial_error(seed, start)) | _arrangement(problem, keys)
+    result = {"problem": facts, "runs": table.rows(runs)}
     result["files"] = [str(path) for path in _write(folder, keys, problem, runs, result)]
     if "--json" in words.flags:
         print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
@@ -62,7 +63,7 @@ def _solve_all(
     runs = []
     how: dict[str, Any] = {"seed": seed, "tol": tol}
     if conditions["start"] != "gaussian":
-        how["w0"] = problem.start(seed, conditions["start"])
+        how["e0"] = problem.initial_error(seed, conditions["start"])
     changes = {key: conditions[key] for key in ("noise", "schedule")}
     for optimizer, engine in zip(optimizers, engines, strict=True):
         if engine == "exact":
@@ -76,7 +77,7 @@ def _solve_all(
     return runs
 
 
-def _constants(problem: BlockQuadratic, seed: int, w0: np.ndarray) -> dict[str, Any]:
+def _constants(problem: BlockQuadratic, seed: int, e0: np.ndarray) -> dict[str, Any]:
     """What theory needs to know of the problem and its start."""
     from quadsim import theory
 
@@ -86,11 +87,28 @@ def _constants(problem: BlockQuadratic, seed: int, w0: np.ndarray) -> dict[str, 
         "dim": problem.dim,
         "kappa": problem.kappa,
         "block_kappas": list(problem.block_kappas),
-        "kappa_eff": theory.kappa_eff(problem, w0),
-        "r": theory.r(problem, w0),
-        "r_within_blocks": theory.r(problem, w0, within_blocks=True),
+        "kappa_eff": theory.kappa_eff(problem, e0=e0),
+        "r": theory.r(problem, e0=e0),
+        "r_within_blocks": theory.r(problem, e0=e0, within_blocks=True),
         "eigenvalues": [values.tolist() for values in problem.eigenvalues],
+        "minimizer": problem.minimizer_kind,
+        "w_star": problem.minimizer.tolist(),
+        "w0": (problem.minimizer + e0).tolist(),
     }
+
+
+def _arrangement(problem: BlockQuadratic, keys: dict[str, str]) -> dict[str, Any]:
+    """Which of the distinct arrangements heterogeneity= selects, and the range of values that select the same one."""
+    if "heterogeneity" not in keys or keys.get("basis") == "whole":
+        return {}
+    import numpy as np
+
+    from quadsim import spectra
+
+    share = grammar.real("heterogeneity", keys["heterogeneity"])
+    every = spectra.arrangements(np.concatenate(problem.eigenvalues), [part.size for part in problem.eigenvalues])
+    low, high = every.range(share)
+    return {"arrangement": {"number": every.index(share) + 1, "of": len(every), "from": low, "to": high}}
 
 
 def _write(
@@ -143,7 +161,14 @@ def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:
     blocks = ", ".join(f"{kappa:.5g}" for kappa in facts["block_kappas"][:8]) + (
         ", …" if len(facts["block_kappas"]) > 8 else ""
     )
-    screen.print(f"{facts['problem'].capitalize()}, seed {facts['seed']}, {facts['dim']} dimensions", style="bold")
+    screen.print(
+        f"{facts['problem'].capitalize()}, seed {facts['seed']}, {facts['dim']} dimensions"
+        + ("" if "minimizer" in facts["problem"] else f", {facts['minimizer']} minimizer"),
+        style="bold",
+    )
+    if "arrangement" in facts:
+        told = "heterogeneity {from:.3g} to {to:.3g} gives these blocks: arrangement {number} of {of}"
+        screen.print(told.format(**facts["arrangement"]), highlight=False)
     screen.print(f"κ = {facts['kappa']:.6g}   κ_l = {blocks}", highlight=False)
     screen.print(
         f"κ_eff of frozen Adam = {facts['kappa_eff']:.4g}   "
@@ -174,5 +199,8 @@ def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:
         }
         table.add_row(*(cells[column] for column in columns))
     screen.print(table)
+    decayed = [run.optimizer.label for run in runs if not run.optimizer.translation_invariant]
+    if decayed:
+        screen.print(f"depends on the minimizer: {', '.join(decayed)}", highlight=False, soft_wrap=True)
     for path in result["files"]:
         screen.print(f"wrote {path}", highlight=False, soft_wrap=True)

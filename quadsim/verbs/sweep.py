@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import checks, grammar
+from quadsim import store as stores
 from quadsim.checks import InputError
 from quadsim.grammar import Words
 from quadsim.verbs.run import command, stem
 from quadsim.verbs.screen import console, counter, duration
+from quadsim.verbs.store import MAX_LINE_SHOWN, MOST_REASONS, removed_if_unused, tell_damage
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from quadsim.store import Store
     from quadsim.sweeps import Grid, Plan
     from quadsim.sweeps.places import Place
@@ -36,7 +39,6 @@ def sweep(words: Words) -> int:
     if "out" in keys:
         raise InputError(f"out={keys['out']} is not for sweep: store= names its file, and plot and export take out=")
     from quadsim import results, sweeps
-    from quadsim import store as stores
 
     limit = grammar.whole("limit", words.keys.get("limit", str(sweeps.LIMIT)))
     retry = grammar.flag("retry", words.keys.get("retry", "false"))
@@ -53,13 +55,14 @@ def sweep(words: Words) -> int:
         if not there:
             return _tell_plan(words, plan_for(None), path)
         with stores.Store(path, new=True) as store:
-            return _tell_plan(words, plan_for(store), path)
+            return _tell_plan(words, plan_for(store), path) | tell_damage(store)
     quiet, began = "--json" in words.flags, time.perf_counter()
     with contextlib.ExitStack() as stack:
+        unused = stack.enter_context(removed_if_unused(path))
         if "store" not in words.keys:
             FOLDER.mkdir(exist_ok=True)
-        unused = stack.enter_context(_removed_if_unused(path, not there))
         store = stack.enter_context(stores.Store.writing(path, RESULTS))
+        tell_damage(store)  # what is lost is computed again
         plan = plan_for(store)
         try:
             place = make() if make is not None and plan.done < grid.cells else None
@@ -81,21 +84,10 @@ def sweep(words: Words) -> int:
             return _stopped(str(error), store, 1)
         result = _summary(grid, store, path) | {"computed": added, "seconds": time.perf_counter() - began}
     if quiet:
-        print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+        print(stores.json_text(result, indent=2))
     else:
         _show(result, path)
     return 0
-
-
-@contextlib.contextmanager
-def _removed_if_unused(path: Path, new: bool) -> Iterator[set[Path]]:
-    """A new store is removed in the end if it is still in the set: as where a cluster did not answer."""
-    unused = {path} if new else set()
-    try:
-        yield unused
-    finally:
-        for one in unused:
-            one.unlink(missing_ok=True)
 
 
 def _usual_path(keys: dict[str, str]) -> Path:
@@ -140,7 +132,10 @@ def _plan_words(plan: Plan, path: Path) -> list[str]:
     bound = "" if exact == grid.cells else "at most "
     left = f"{plan.done:,} are there, {grid.cells - plan.done:,} to do" if plan.done else "new cells"
     lines.append(f"store {path}: {left}, {bound}about {duration(plan.seconds)} expected")
-    return lines
+    if plan.stale:
+        why = "; ".join(plan.reasons[:MOST_REASONS])
+        lines.append(f"{plan.stale:,} cells are there by other code and are computed again ({why})")
+    return [stores.printable(line, MAX_LINE_SHOWN) for line in lines]
 
 
 def _many(count: int, what: str) -> str:
@@ -155,59 +150,80 @@ def _show_plan(plan: Plan, path: Path, stream: Any) -> None:
 def _tell_plan(words: Words, plan: Plan, path: Path) -> int:
     """What a dry run shows: the plan, and that nothing was run."""
     if "--json" in words.flags:
-        print(json.dumps({"store": str(path), **plan.row()}, indent=2, ensure_ascii=False, allow_nan=False))
+        print(stores.json_text({"store": str(path), **plan.row()}, indent=2))
         return 0
     _show_plan(plan, path, sys.stdout)
     print("nothing was run: leave out --dry-run to run it")
     return 0
 
 
+MAX_ROWS_SHOWN = 40  # rows of a table on the screen
+
+
 def _summary(grid: Grid, store: Store, path: Path) -> dict[str, Any]:
-    """How the cells of the grid ended, by optimizer and by what else is not a number; slopes where κ is swept."""
-    from quadsim import plots
+    """How the cells of each setting ended, with the median over its seeds; slopes where κ is swept."""
+    from quadsim.plots.medians import ORIGINS, arrangement_counts, fits, quartiles, settled
+    from quadsim.sweeps.axes import RESULTS
     from quadsim.sweeps.running import rows_of
 
     columns = store.columns()
-    wanted = ["optimizer", "status", "steps_to_tol", "kappa", "predicted_rate", "tol", "js_distance", *grid.swept]
+    settings = [name for name in store.varying() if name not in RESULTS]
+    wanted = [*grid.swept, *settings, "optimizer", "seed", "status", "steps_to_tol", "last_step", "predicted_rate",
+              "tol", "js_distance", "arrangement", "arrangements", *ORIGINS.values()]  # fmt: skip
     frame = rows_of(grid, store, [name for name in dict.fromkeys(wanted) if name in columns])
-    by = [name for name in grid.swept if name == "case" or frame[name].dtype == object]
-    slopes = plots.slopes(frame, grid.swept) if "kappa" in grid.swept else None
-    rows = []
-    for names, part in frame.groupby(by or ["optimizer"], sort=False, dropna=False):
-        known = dict(zip(by or ["optimizer"], names if isinstance(names, tuple) else (names,), strict=True))
-        told = part["status"].value_counts()
-        reached = part["steps_to_tol"].dropna() if "steps_to_tol" in part else part["status"][:0]
-        row: dict[str, Any] = {**{key: _plain(value) for key, value in known.items()}, "cells": len(part)}
-        row |= {str(status): int(count) for status, count in told.items()}
-        row["median_steps"] = float(reached.median()) if len(reached) > len(part) / 2 else None
-        if slopes is not None:
-            ours = slopes
-            for key, value in known.items():
-                ours = ours[ours[key] == value] if key in ours else ours
-            row["slope"] = float(ours["slope"].iloc[0]) if len(ours) == 1 and ours["slope"].notna().all() else None
-        rows.append(row)
-    return {"store": str(path), "cells": grid.cells, "groups": grid.groups, "rows": rows}
+    rows, names = settled(frame, [name for name in grid.swept if frame[name].nunique(dropna=False) > 1])
+    by = rows.groupby(names, sort=False, dropna=False)
+    group, table = by.ngroup(), rows[names].drop_duplicates().reset_index(drop=True)
+    table["cells"] = by.size().to_numpy()
+    for status in dict.fromkeys(rows["status"]):
+        table[status] = rows["status"].eq(status).groupby(group).sum()
+    if "heterogeneity" in names and "arrangement" in rows:
+        table[["arrangement", "arrangements"]] = rows[["arrangement", "arrangements"]].groupby(group).max()
+    result: dict[str, Any] = {"store": str(path), "cells": grid.cells, "groups": grid.groups}
+    if "heterogeneity" in names:
+        result["heterogeneity"] = arrangement_counts(rows)
+    result["aggregated"] = {"over": "seed", "fewest": int(table["cells"].min()), "most": int(table["cells"].max())}
+    table["median_steps"] = table["limit"] = None
+    ran = rows[rows["status"] != "error"].reset_index(drop=True)
+    if "steps_to_tol" in ran and len(ran):
+        found = quartiles(ran, names, "steps_to_tol")
+        ours = table[names].merge(found, on=names, how="left")
+        table["median_steps"], table["limit"] = ours["median"], ours["limit"]
+        if "kappa" in names:
+            result["slopes"] = _records(fits(found, "kappa"))
+    result["rows"] = _records(table)
+    return result
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as plain values; None for what is absent."""
+    plain = {str(name): [_plain(value) for value in table[name]] for name in table}
+    return [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
 
 
 def _plain(value: Any) -> Any:
-    return None if value is None or value != value else value.item() if hasattr(value, "item") else value
+    import pandas as pd
+
+    return None if pd.isna(value) else value.item() if hasattr(value, "item") else value
 
 
 def _show(result: dict[str, Any], path: Path) -> None:
-    from rich import box
-    from rich.table import Table
-
     screen = console()
-    table = Table(box=box.SIMPLE_HEAD)
-    names = list(dict.fromkeys(name for row in result["rows"] for name in row))
-    names = [*(name for name in names if name not in ("median_steps", "slope")),
-             *(name for name in ("median_steps", "slope") if name in names)]  # fmt: skip
-    for name in names:
-        words = {"median_steps": "median steps", "slope": "slope in κ"}.get(name, name)
-        table.add_column(words, justify="left" if name in ("optimizer", "case") else "right", no_wrap=True)
-    for row in result["rows"]:
-        table.add_row(*(_cell(name, row.get(name)) for name in names))
-    screen.print(table)
+    rows, low, high = result["rows"], result["aggregated"]["fewest"], result["aggregated"]["most"]
+    seeds = f"{low:,} to {high:,} seeds" if low < high else _many(low, "seed")
+    if len(rows) <= MAX_ROWS_SHOWN:
+        screen.print(_table(rows))
+        screen.print(f"median steps are over {seeds}, one row for each setting", highlight=False)
+    else:
+        screen.print(_table(_counts(rows)))
+        screen.print(f"{len(rows):,} settings of {seeds}: plot and export show the medians of each", highlight=False)
+    if any(row["slope"] is not None for row in result.get("slopes", [])) and len(result["slopes"]) <= MAX_ROWS_SHOWN:
+        slopes = [{key: row[key] for key in row if key not in ("standard_error", "points")} for row in result["slopes"]]
+        screen.print(_table(slopes))
+    if result.get("heterogeneity"):
+        told = "; ".join("{values:,} values, {distinct:,} of {of:,}".format(**one) for one in result["heterogeneity"])
+        more = "a larger block_size has more"
+        screen.print(f"heterogeneity: {told} distinct arrangements ({more})", highlight=False, soft_wrap=True)
     done = f"{result['computed']:,} cells computed in {duration(result['seconds'])}" if result["computed"] else (
         "nothing was left to compute"
     )  # fmt: skip
@@ -215,9 +231,55 @@ def _show(result: dict[str, Any], path: Path) -> None:
     screen.print(f"draw it: python -m quadsim plot {path}", highlight=False, soft_wrap=True)
 
 
-def _cell(name: str, value: Any) -> str:
+def _counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many cells ended how, by case and optimizer: counts alone, no medians."""
+    by = [name for name in ("case", "optimizer") if name in rows[0]]
+    settings = list(rows[0])[: list(rows[0]).index("cells")]
+    counted = [
+        name for name in rows[0] if name not in (*settings, "arrangement", "arrangements", "median_steps", "limit")
+    ]
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        one = found.setdefault(tuple(row[name] for name in by), {name: row[name] for name in by} | {"settings": 0})
+        one["settings"] += 1
+        for name in counted:
+            one[name] = one.get(name, 0) + row[name]
+    return list(found.values())
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    names = [name for name in rows[0] if name not in ("limit", "arrangements")]
+    for name in names:
+        heading = {"median_steps": "median steps", "slope": "slope in κ"}.get(name, stores.printable(name))
+        table.add_column(heading, justify="left" if name in ("optimizer", "case") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(name, row) for name in names))
+    return table
+
+
+def _cell(name: str, row: dict[str, Any]) -> str:
+    from quadsim.plots.medians import CONDITIONS
+
+    value = row[name]
+    if name == "median_steps" and value is None:
+        limit = row.get("limit")
+        return f"> {limit:,.0f}" if limit is not None else "diverged" if row.get("diverged") else "–"
     if value is None:
-        return "–" if name == "median_steps" else ""
+        return "none" if name in CONDITIONS else "–"
     if name == "slope":
         return f"{value:.3f}"
-    return f"{value:,.0f}" if name == "median_steps" else f"{value:,}" if isinstance(value, int) else str(value)
+    if name == "arrangement":
+        return f"{value} of {row['arrangements']}"
+    if name == "median_steps":
+        return f"{value:,.0f}"
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else stores.printable(value)
+    )

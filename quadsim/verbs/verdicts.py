@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from quadsim.comparison import Comparison
     from quadsim.objectives import Terms
     from quadsim.optimizers import Optimizer
+    from quadsim.problem import BlockQuadratic
     from quadsim.tuning import Tuned
 
-NOTE = "crosses: diverged, tol not reached, or above the panel; open circle: best at the edge of the grid"
+NOTE = "crosses: diverged, underflowed, tol not reached, or above the panel; open circle: best at the edge of the grid"
+RESOLVED = 2.0**-104  # eps²: losses below this share of the first one are of errors that float64 weights do not resolve
 Row = dict[Any, Any]
 Cells = dict[str, str]
 
@@ -38,14 +40,26 @@ def finding(one: Comparison) -> str:
     if not others:
         return f"{begin}: {against['label']} alone"
     told = "" if against["verdict"] == "–" else f" ({against['verdict']})"
-    if all(row["verdict"] == "no difference" for row in others):
+    if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
-        return f"{begin}: no difference between {', '.join(names[:-1])} and {names[-1]}"
-    parts = [_part(row, one.terms) for row in sorted(others, key=lambda row: row["difference"])]
+        spans = ", ".join((f"{row['label']} " if len(others) > 1 else "") + _span_text(row, one) for row in others)
+        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({spans})"
+    ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
+    parts = [_part(row, one) for row in ordered]
     return f"{begin} beside {against['label']}{told}: {', '.join(parts)}"
 
 
-def _part(row: Row, terms: Terms) -> str:
+def _span_text(row: Row, one: Comparison) -> str:
+    """`0.95–1.2×`: the interval of the difference; decades with their signs for "mean-log-loss"."""
+    decades = one.terms.objective == "mean-log-loss"
+    low, high = (_ratio(row[end], decades) for end in ("low", "high"))
+    return f"{low} to {high} decades" if decades else f"{low}–{high}×"
+
+
+def _part(row: Row, one: Comparison) -> str:
+    terms = one.terms
+    if row["verdict"] == "no difference found":
+        return f"{row['label']} no difference found ({_span_text(row, one)})"
     if row["verdict"] not in ("better", "worse"):
         return f"{row['label']} {row['verdict']}"
     better = row["verdict"] == "better"
@@ -57,30 +71,53 @@ def _part(row: Row, terms: Terms) -> str:
     return f"{row['label']} {factor(abs(row['difference']))} {words[0] if better else words[1]}"
 
 
+def method(one: Comparison) -> str:
+    """How intervals and verdicts are made, in one sentence without its full stop."""
+    count = one.comparisons
+    family = "1 comparison" if count == 1 else f"Holm over {count} comparisons"
+    return (
+        f"{100 * one.level:g}% intervals per comparison: order statistics of the paired differences, given the tuned "
+        f"rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
+    )
+
+
 def notes(one: Comparison) -> Iterator[str]:
     """What a reader of the table must know beside it."""
     from quadsim.bootstrap import fewest
 
+    starts = one.bands[one.bands["step"] == 0].set_index("optimizer")["median"]
+    needed = fewest(one.level, max(one.comparisons, 1))
+    if one.comparisons and len(one.seeds) < needed:
+        among = "" if one.comparisons == 1 else f" among {one.comparisons} comparisons"
+        yield f"no difference can be shown{among} at level {one.level:g} with {len(one.seeds)} seeds: give {needed}"
     for row in rows_of(one):
         best = one.tuned[row["optimizer"]]
         yield from _tuning_notes(row, best.optimizer, one.terms)
-        if row["verdict"] == "no difference" and (row["low"] > 0 or row["high"] < 0):
+        if row["verdict"] == "no difference found" and (row["low"] > 0 or row["high"] < 0):
             slack = (one.tuned[one.reference] if row["high"] < 0 else best).slack
-            yield (
-                f"{row['label']}: differs by {factor(abs(row['difference']))}, which a finer lr grid might make up for "
-                f"(by up to {factor(slack)})"
+            makes_up = row["high"] + slack >= 0 if row["high"] < 0 else row["low"] - slack <= 0
+            why = (
+                f"which a finer lr grid might make up for (by up to {factor(slack)})"
+                if makes_up
+                else f"but {one.comparisons} comparisons raise p from {row['p']:.2g} to {row['p_adjusted']:.2g}"
             )
+            yield f"{row['label']}: differs by {factor(abs(row['difference']))}, {why}"
         if row["rose"] > row["diverged"] and row["rose"] >= 0.1:
             yield f"{row['label']}: {row['rose']:.0%} of its runs ended above their start, at the edge of stability"
-        if row["verdict"] == "too few seeds":
-            needed = fewest(one.level)
-            yield f"{row['label']}: an interval of level {one.level:g} needs {needed} seeds, got {row['seeds']}"
+        if row["underflow"] > 0:
+            yield (
+                f"{row['label']}: {row['underflow']:.0%} of its runs left float64's range, where a loss says nothing; "
+                "their pairs are undecided"
+            )
+        if one.terms.objective == "final-loss" and row["median"] < RESOLVED * starts[row["optimizer"]]:
+            yield f"{row['label']}: its median loss is below 10⁻³¹ of its start, which float64 weights do not resolve"
 
 
 def _tuning_notes(row: Row, optimizer: Optimizer, terms: Terms) -> Iterator[str]:
     name = row["label"]
     if row["failed"]:
-        how = "diverged" if row["failed"] == "diverged" else f"missed tol within {terms.steps:,} steps, or underflowed,"
+        missed = f"missed tol within {terms.steps:,} steps, diverged or underflowed"
+        how = {"diverged": "diverged", "underflow": "underflowed"}.get(row["failed"], missed)
         yield f"{name}: every learning rate tried {how} on half of the tuning seeds or more"
     elif row["edge"]:
         way = "smaller" if row["edge"] == "lowest" else "larger"
@@ -96,15 +133,21 @@ def show_comparison(screen: Any, one: Comparison) -> None:
     against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
     screen.print(finding(one), style="bold", highlight=False)
     screen.print(
-        f"{steps_text(terms)}; tuned on seeds {_span(one.tuning_seeds)}, confirmed on {_span(one.seeds)}",
+        f"{steps_text(terms)}; tuned on seeds {_span(one.tuning_seeds)}, confirmed on {_span(one.seeds)}; "
+        f"{rows[0]['minimizer']} minimizer",
         highlight=False,
     )
     decades = terms.objective == "mean-log-loss"
     difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
-    columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "verdict", "wins", "diverged",
-               "lr range", "lr/2", "2·lr"]  # fmt: skip
+    columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "p (Holm)", "verdict", "wins",
+               "diverged", "underflow", "lr range", "lr/2", "2·lr"]  # fmt: skip
     cells = [_cells(row, decades, difference) for row in rows]
-    _print_table(screen, columns, cells, [{"lr/2", "2·lr"}, {"quartiles"}, {"lr range"}, {"settings"}, {"wins"}])
+    never = {column for column in ("diverged", "underflow") if all(row[column] == "0%" for row in cells)}
+    spare = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}, never, {"wins"}, {"settings"}, {"median"}, {"best lr"},
+             {"p (Holm)"}]  # fmt: skip
+    _print_table(screen, columns, cells, spare)
+    if one.comparisons:
+        screen.print(method(one), highlight=False)
     for note in notes(one):
         screen.print(note, highlight=False)
     screen.print()
@@ -114,11 +157,11 @@ def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], terms: Terms) -
     """What was tuned, and what must be known beside it."""
     decades = terms.objective == "mean-log-loss"
     screen.print(steps_text(terms), highlight=False)
-    columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "lr range", "lr/2",
-               "2·lr", "tried"]  # fmt: skip
+    columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "underflow",
+               "lr range", "lr/2", "2·lr", "tried"]  # fmt: skip
     cells = [
         {**_cells(row, decades, ""), "problem": row["problem"], "tried": str(row["tried"])}
-        for row in ({"difference": None, "given": False, "verdict": "", **row} for row in rows)
+        for row in ({"against": None, "given": False, "verdict": "", **row} for row in rows)
     ]
     _print_table(screen, columns, cells, [{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
     for row, best in zip(rows, found, strict=True):
@@ -126,16 +169,18 @@ def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], terms: Terms) -
             screen.print(f"{row['problem']}, {note}", highlight=False)
 
 
-def tuned_row(problem: str, name: str, optimizer: Optimizer, best: Tuned) -> dict[str, Any]:
+def tuned_row(problem: BlockQuadratic, name: str, optimizer: Optimizer, best: Tuned) -> dict[str, Any]:
     """What was found for one optimizer, as a row of a table."""
     others = ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr")
     top = best.tried[best.tried["best"]].iloc[0]
     scale: Callable[[float], float] = float if best.objective == "mean-log-loss" else lambda value: 10.0**value
     quartiles = {key: scale(top[key]) for key in ("lower", "median", "upper")}
     return {
-        "problem": problem, "optimizer": name, "label": optimizer.label, "lr": best.settings["lr"], "settings": others,
-        "edge": best.edge, "failed": best.failed, "factor": best.factor, "tried": len(best.tried), **quartiles,
-        "diverged": float(top["diverged"]), "slack": best.slack, **best.sensitivity(),
+        "problem": problem.name, "minimizer": problem.minimizer_kind, "optimizer": name, "label": optimizer.label,
+        "lr": best.settings["lr"], "settings": others, "edge": best.edge, "failed": best.failed,
+        "factor": best.factor, "tried": len(best.tried), **quartiles,
+        "diverged": float(top["diverged"]), "underflow": float(top["underflow"]), "slack": best.slack,
+        **best.sensitivity(),
     }  # fmt: skip
 
 
@@ -175,19 +220,23 @@ def factor(decades: float) -> str:
 
 
 def _cells(row: Row, decades: bool, difference: str) -> Cells:
-    absent = row["difference"] is None or math.isnan(row["difference"])
+    absent = not isinstance(row["against"], str)
     to = " to " if decades else "–"
-    span = "" if absent else f"({_ratio(row['low'], decades)}{to}{_ratio(row['high'], decades)})"
+    span = ""
+    if not absent and not math.isnan(row["low"]):
+        span = f" ({_ratio(row['low'], decades)}{to}{_ratio(row['high'], decades)})"
     cells = {
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
         "settings": row["settings"],
         "median": _number(row["median"]),
         "quartiles": f"{_number(row['lower'])}{to}{_number(row['upper'])}",
-        difference: "" if absent else f"{_ratio(row['difference'], decades)} {span}",
+        difference: "" if absent else f"{_ratio(row['difference'], decades)}{span}",
+        "p (Holm)": "" if absent else f"{row['p_adjusted']:.2g}",
         "verdict": row["verdict"],
         "wins": "" if absent else f"{row['wins']:.0%}",
         "diverged": f"{row['diverged']:.0%}",
+        "underflow": f"{row['underflow']:.0%}",
         "lr range": "",
     }
     if row["lr_range"] and not math.isnan(row["lr_range"]):
@@ -235,6 +284,8 @@ def _number(value: float) -> str:
 
 def _ratio(decades: float, as_decades: bool, sign: str = "") -> str:
     """A difference as people read it: a ratio, or decades with their sign."""
+    if math.isnan(decades):
+        return "–"
     if as_decades:
         return f"{decades:+.2g}" if math.isfinite(decades) else ("∞" if decades > 0 else "−∞")
     if math.isinf(decades):

@@ -22,7 +22,10 @@ IN_FULL = 6  # up to so many claims are shown with their proofs
 
 
 def verify(words: Words) -> int:
-    """`verify claim=2b draws=100000 seed=7`: the verdicts, and exit code 1 if one is not the ledger's."""
+    """`verify claim=2b draws=100000 seed=7`: the verdicts, and exit code 1 if one is not the ledger's.
+
+    ``draws`` scales the adversarial search too.
+    """
     keys = grammar.only(words, KEYS, "verify claim=2b")
     ids = grammar.several("claim", keys["claim"].lower()) if "claim" in keys else None
     draws = grammar.whole("draws", keys["draws"]) if "draws" in keys else None
@@ -70,7 +73,8 @@ def _write(folder: Path, keys: dict[str, str], findings: list[Finding], seed: in
     rows = [{key: value for key, value in finding.row().items() if key != "seconds"} for finding in findings]
     made = {"command": command("verify", said), "seed": seed, "versions": results.versions()}
     text = document.render(rows, made)
-    tables = {"": pd.DataFrame(rows).drop(columns="sentence")}
+    table = pd.DataFrame(rows).drop(columns="sentence")
+    tables = {"": table.assign(worst_at=[json.dumps(at) if at else "" for at in table["worst_at"]])}
     return results.write(folder, "ledger", {}, tables, {**made, "findings": rows}, {".md": text})
 
 
@@ -103,7 +107,7 @@ def _table(findings: list[Finding], *, full: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("claim", "status", "verdict"):
         table.add_column(column, no_wrap=True)
-    for column in ("draws", "margin", "equality to"):
+    for column in ("draws", "margin", "equality to", "worst found"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("statement" if full else "evidence")
     for finding in findings:
@@ -115,6 +119,7 @@ def _table(findings: list[Finding], *, full: bool) -> Table:
             f"{finding.draws:,}",
             "" if finding.margin is None else f"{finding.margin:.1e}",
             "" if finding.closeness is None else f"{finding.closeness:.0e}",
+            "" if finding.worst is None else f"{finding.worst:.1e}",
             told if full else finding.evidence,
         )
     return table
@@ -124,7 +129,8 @@ def _list(screen: Any, findings: list[Finding], *, full: bool) -> None:
     """The same for a narrow screen: a line for each claim, its words below."""
     for finding in findings:
         margin = "" if finding.margin is None else f", margin {finding.margin:.1e}"
-        line = f"{finding.claim} ({finding.status}) {finding.verdict}: {finding.draws:,} draws{margin}"
+        worst = "" if finding.worst is None else f", worst found {finding.worst:.1e} ({finding.searched:,} searched)"
+        line = f"{finding.claim} ({finding.status}) {finding.verdict}: {finding.draws:,} draws{margin}{worst}"
         screen.print(line, style="green" if finding.ok else "bold red", highlight=False)
         words = f"{finding.sentence} [{finding.evidence}]" if full else finding.evidence
         screen.print(f"  {words}", highlight=False)

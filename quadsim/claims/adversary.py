@@ -1,0 +1,269 @@
+"""Adversarial search: the smallest margin of an inequality over problems, starts and settings.
+
+Random draws are weak evidence for an inequality: they rarely come near a stability threshold. A claim declares what an
+adversary may choose (`Axis`) and the margin that is left (`Search`); `search` minimises it by differential evolution
+from a Latin hypercube, polishes with Nelder and Mead's method and confirms the best points. Nothing here knows any
+theory, or where a known counterexample lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadsim.checks import InputError
+
+ISLANDS = 4  # independent searches for each claim, which can run in parallel
+LEAST_POPULATION, MEMBERS_PER_AXIS = 8, 6
+LEADERS = 2  # lowest margins that are confirmed in each generation, and as many others
+POLISH_SHARE = 0.1  # of the evaluations
+STEPS = (0.3, 0.8)  # range of the scale factor of differential evolution
+CROSSOVER = 0.9
+PATIENCE, STALL = 15, 1e-3  # generations without a relative improvement of this size, after which it begins again
+BLIND = 0.3  # share of mutants that do not know the best member
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A named quantity that the adversary chooses: `count` numbers, uniform in [low, high] or in their logarithm."""
+
+    name: str
+    low: float
+    high: float
+    count: int | None = None
+    log: bool = False
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates of the unit cube that it takes."""
+        return self.count or 1
+
+    def decode(self, unit: np.ndarray) -> np.ndarray:
+        """From the unit cube (points, width) to values (points,), or (points, count) if it has a count."""
+        ends = np.array([self.low, self.high])
+        low, high = np.log(ends) if self.log else ends
+        values = low + (high - low) * unit
+        values = np.clip(np.exp(values), self.low, self.high) if self.log else values
+        return values if self.count else values[:, 0]
+
+    def part(self, number: int, parts: int) -> Axis:
+        """One of several equal parts of it."""
+        ends = self.decode(np.array([[number / parts], [(number + 1) / parts]]) * np.ones(self.width))
+        low, high = ends.reshape(2, -1)[:, 0].tolist()
+        return replace(self, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Option(Axis):
+    """One of several values, numbered from 0: ``Option("v0", 2)``."""
+
+    def __init__(self, name: str, options: int) -> None:
+        super().__init__(name, 0, options)
+
+    def decode(self, unit: np.ndarray) -> np.ndarray:
+        return np.minimum(self.high * unit[:, 0], self.high - 1).astype(int)
+
+
+@dataclass(frozen=True)
+class Matrix(Axis):
+    """A symmetric positive definite matrix DCD, H_11 = 1.
+
+    D holds scales between 1/`high` and `high`. C has a unit diagonal and correlations of both signs, uniform in the
+    logarithm from 1e-3 to 1: weak couplings, where cycles of Adam at large β2 lose their stability, are as likely as
+    strong ones. Eigenvalues of C below `low` are lifted to it.
+    """
+
+    size: int = 2
+
+    def __init__(self, name: str, size: int, scales: float = 4.0, least: float = 1e-3) -> None:
+        super().__init__(name, least, scales)
+        object.__setattr__(self, "size", size)
+
+    @property
+    def width(self) -> int:
+        return self.size * (self.size + 1) // 2 - 1
+
+    def decode(self, unit: np.ndarray) -> np.ndarray:
+        n = self.size
+        signed = 2 * unit - 1
+        scales = np.hstack([np.ones((len(unit), 1)), self.high ** signed[:, : n - 1]])
+        correlations = np.sign(signed[:, n - 1 :]) * 10 ** (3 * (np.abs(signed[:, n - 1 :]) - 1))
+        matrix = np.zeros((len(unit), n, n))
+        matrix[:, *np.triu_indices(n, 1)] = correlations
+        matrix += matrix.swapaxes(1, 2) + np.eye(n)
+        values, vectors = np.linalg.eigh(matrix)
+        lifted = np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, self.low), vectors)
+        matrix = np.where((values[:, 0] < self.low)[:, None, None], lifted, matrix)
+        matrix = matrix * (scales[:, :, None] * scales[:, None, :])
+        matrix = matrix / matrix[:, :1, :1]
+        return (matrix + matrix.swapaxes(1, 2)) / 2
+
+
+@dataclass(frozen=True)
+class Search:
+    """What an adversary may choose, and what it minimises.
+
+    Attributes
+    ----------
+    axes : sequence of Axis
+        The problem, the start and the settings.
+    margin : callable
+        Room left at one point, given the axes' values by name; negative is a violation, infinite a point that the claim
+        does not speak of, NaN a violation. With ``batch`` it takes arrays with one row for each point.
+    confirm : callable, optional
+        The same, more accurate and slower: a long run instead of a short one. Only confirmed margins are reported.
+    evaluations : int
+        How often the margin is evaluated by default, in all islands together.
+    rounding : float, optional
+        A violation up to this is attributed to rounding; the claim's own by default.
+    strata : str, optional
+        The axis that the islands divide among them, so that a margin that is small at one end of it does not draw all
+        of them there.
+    """
+
+    axes: Sequence[Axis]
+    margin: Callable[..., Any]
+    confirm: Callable[..., Any] | None = None
+    evaluations: int = 4000
+    rounding: float | None = None
+    batch: bool = False
+    strata: str | None = None
+
+    def of_island(self, island: int) -> Search:
+        """The search with the axis `strata` confined to the island's part of it."""
+        axes = [axis.part(island, ISLANDS) if axis.name == self.strata else axis for axis in self.axes]
+        return replace(self, axes=axes)
+
+    @property
+    def width(self) -> int:
+        return sum(axis.width for axis in self.axes)
+
+    def decode(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """The axes' values at points of the unit cube (points, width)."""
+        ends = np.cumsum([axis.width for axis in self.axes])
+        return {
+            axis.name: axis.decode(points[:, end - axis.width : end]) for axis, end in zip(self.axes, ends, strict=True)
+        }
+
+    def margins(self, points: np.ndarray, *, confirmed: bool = False) -> np.ndarray:
+        """The margin at each point of the unit cube."""
+        function = self.confirm if confirmed and self.confirm else self.margin
+        values = self.decode(points)
+        with np.errstate(all="ignore"):
+            if self.batch:
+                found = np.asarray(function(**values), dtype=float)
+            else:
+                rows = [{name: value[k] for name, value in values.items()} for k in range(len(points))]
+                found = np.array([_admissible(function, row) for row in rows])
+        return np.where(np.isnan(found), -np.inf, found)
+
+
+class Worst(NamedTuple):
+    """The smallest confirmed margin, where it is, and how many evaluations were spent."""
+
+    margin: float
+    at: dict[str, Any]
+    evaluations: int
+
+
+def search(one: Search, rng: np.random.Generator, evaluations: int, island: int = 0) -> Worst:
+    """One island: minimise the margin with about this many evaluations, confirmations included."""
+    one = one.of_island(island)
+    local = int(POLISH_SHARE * evaluations)
+    point, margin, spent = _evolve(one, rng, evaluations - local)
+    if local > one.width and np.isfinite(margin):
+        polished, more = _polish(one, point, local)
+        found = float(one.margins(polished[None], confirmed=True)[0])
+        point, margin, spent = (polished, found, spent + more) if found < margin else (point, margin, spent + more)
+    at = {name: np.asarray(value[0]).tolist() for name, value in one.decode(point[None]).items()}
+    return Worst(margin, at, spent)
+
+
+def least(found: Sequence[Worst]) -> Worst:
+    """The worst of several islands, with the evaluations of all."""
+    worst = min(found, key=lambda one: one.margin)
+    return worst._replace(evaluations=sum(one.evaluations for one in found))
+
+
+def _evolve(one: Search, rng: np.random.Generator, evaluations: int) -> tuple[np.ndarray, float, int]:
+    """Differential evolution (Storn and Price 1997) in the unit cube, begun again wherever it stalls; bounds reflect.
+
+    Returns the best point, its margin and the evaluations spent.
+    """
+    count = int(np.clip(MEMBERS_PER_AXIS * one.width, LEAST_POPULATION, max(LEAST_POPULATION, evaluations // 8)))
+    points = _latin_hypercube(rng, count, one.width)
+    margins, spent = _trusted(one, rng, points, np.inf)
+    record, stalled = (points[0], np.inf), 0
+    while spent + count <= evaluations:
+        lowest = float(margins.min())
+        if stalled >= PATIENCE:
+            record = min(record, (points[np.argmin(margins)], lowest), key=lambda one: one[1])
+            points = _latin_hypercube(rng, count, one.width)
+            (margins, more), stalled = _trusted(one, rng, points, np.inf), 0
+            spent += more
+            continue
+        partners = np.array([rng.choice(count, 3, replace=False) for _ in range(count)])
+        best = points[np.argmin(margins)]
+        base = np.where(rng.uniform(size=(count, 1)) < BLIND, points[partners[:, 0]], best)
+        scale = rng.uniform(*STEPS, size=(count, 1))
+        mutants = np.abs(base + scale * (points[partners[:, 1]] - points[partners[:, 2]]))
+        mutants = np.clip(1 - np.abs(1 - mutants), 0, 1)
+        crossed = rng.uniform(size=points.shape) < CROSSOVER
+        crossed[np.arange(count), rng.integers(one.width, size=count)] = True
+        trial = np.where(crossed, mutants, points)
+        found, more = _trusted(one, rng, trial, lowest)
+        spent += more
+        stalled = 0 if found.min() < lowest - STALL * max(abs(lowest), STALL) else stalled + 1
+        better = found <= margins
+        points, margins = np.where(better[:, None], trial, points), np.where(better, found, margins)
+    best, margin = min(record, (points[np.argmin(margins)], float(margins.min())), key=lambda one: one[1])
+    return best, margin, spent
+
+
+def _latin_hypercube(rng: np.random.Generator, count: int, width: int) -> np.ndarray:
+    strata = np.array([rng.permutation(count) for _ in range(width)]).T
+    return (strata + rng.uniform(size=strata.shape)) / count
+
+
+def _trusted(one: Search, rng: np.random.Generator, points: np.ndarray, best: float) -> tuple[np.ndarray, int]:
+    """The margins at points, and the evaluations spent. One below the best so far counts only once confirmed: a long
+    transient would lead the search astray. The lowest and some others are confirmed, the rest discarded.
+    """
+    margins = one.margins(points)
+    if one.confirm is None:
+        return margins, len(points)
+    lowest = np.argsort(margins, kind="stable")
+    lowest = lowest[margins[lowest] < best]
+    if not lowest.size:
+        return margins, len(points)
+    chosen = np.append(lowest[:LEADERS], rng.permutation(lowest[LEADERS:])[:LEADERS])
+    found = one.margins(points[chosen], confirmed=True)
+    margins[lowest] = np.inf
+    margins[chosen] = found
+    return margins, len(points) + chosen.size
+
+
+def _polish(one: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarray, int]:
+    """Nelder and Mead's method from a point, within the unit cube."""
+    from scipy.optimize import minimize
+
+    def margin(x: np.ndarray) -> float:
+        return float(one.margins(np.clip(x, 0, 1)[None])[0])
+
+    simplex = np.vstack([start, start + 0.02 * np.where(start > 0.5, -1, 1)[:, None] * np.eye(start.size)])
+    with np.errstate(all="ignore"):
+        found = minimize(
+            margin, start, method="Nelder-Mead", options={"maxfev": evaluations, "initial_simplex": simplex}
+        )
+    return np.clip(found.x, 0, 1), int(found.nfev)
+
+
+def _admissible(function: Callable[..., Any], row: dict[str, Any]) -> float:
+    """The margin at one point; infinite where a function refuses it, as a block that is too ill-conditioned."""
+    try:
+        return float(function(**row))
+    except InputError:
+        return np.inf

@@ -1,0 +1,107 @@
+"""Linear algebra of large blocks runs on one BLAS thread, and the user's own setting is left alone."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import quadsim as qs
+from quadsim import blas
+
+
+@pytest.fixture
+def threads():
+    """Two threads for numpy's BLAS, as on a machine of two cores; a getter of how many there are now."""
+    control = blas.threads_of(blas.EXTENSIONS[0])
+    if control is None:
+        pytest.skip("numpy's BLAS is not OpenBLAS")
+    get, set_ = control
+    before = get()
+    set_(2)
+    if get() != 2:
+        pytest.skip("OpenBLAS was built for one thread")
+    yield get
+    set_(before)
+
+
+def test_linear_algebra_of_large_blocks_runs_on_one_thread(threads, monkeypatch):
+    seen = {}
+
+    def watched(name):
+        usual = getattr(np.linalg, name)
+
+        def call(*rest, **options):
+            seen.setdefault(name, set()).add(threads())
+            return usual(*rest, **options)
+
+        monkeypatch.setattr(np.linalg, name, call)
+
+    names = ("qr", "det", "eigh", "eigvalsh", "cholesky", "solve", "svd")
+    for name in names:
+        watched(name)
+    problem = qs.BlockQuadratic.from_spectra([np.linspace(1, 50, 40)], h=np.ones(40))
+    qs.BlockQuadratic.from_blocks(problem.blocks)
+    qs.exact(problem, qs.GD(), max_steps=10)
+    qs.exact(problem, qs.FrozenAdam(), max_steps=10)
+    qs.spectra.law("marchenko-pastur", 40)
+    assert seen == {name: {1} for name in names}
+    assert threads() == 2  # the user's own setting
+
+
+def test_scipy_s_own_blas_is_limited_too(threads, monkeypatch):
+    """scipy is imported inside, and its BLAS with it."""
+    from scipy.linalg import lapack
+
+    get, set_ = blas.threads_of(blas.EXTENSIONS[1])
+    before, seen, usual = get(), [], lapack.dgejsv
+    set_(2)
+
+    def watched(*rest, **options):
+        seen.append(get())
+        return usual(*rest, **options)
+
+    monkeypatch.setattr(lapack, "dgejsv", watched)
+    try:
+        problem = qs.BlockQuadratic.from_spectra([np.linspace(1, 50, 40)])
+        problem.scaled_eigenvalues(np.ones(40))
+        assert (seen, get()) == ([1], 2)
+    finally:
+        set_(before)
+
+
+def test_the_setting_is_restored_whatever_happens(threads):
+    def failing():
+        with blas.one_thread(), blas.one_thread():
+            raise RuntimeError(threads())
+
+    with pytest.raises(RuntimeError, match=r"^1$"):
+        failing()
+    assert threads() == 2
+    both = threading.Barrier(2)
+
+    def nested(_):
+        with blas.one_thread():
+            both.wait()
+            return threads()
+
+    with ThreadPoolExecutor(2) as pool:  # of concurrent uses the last one restores it
+        assert list(pool.map(nested, range(2))) == [1, 1]
+    assert threads() == 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_bits_do_not_depend_on_the_number_of_threads(threads, count):
+    with blas.one_thread():
+        expected = qs.BlockQuadratic.from_spectra([np.linspace(1, 5000, 700)])
+        vectors = np.linalg.eigh(expected.blocks[0])[1]
+    blas.threads_of(blas.EXTENSIONS[0])[1](count)
+    problem = qs.BlockQuadratic.from_spectra([np.linspace(1, 5000, 700)])
+    assert (problem.blocks[0] == expected.blocks[0]).all()
+    assert (problem.eigenvectors[0] == vectors).all()
+
+
+def test_nothing_is_done_without_openblas(monkeypatch):
+    monkeypatch.setattr(blas, "threads_of", lambda extension: None)
+    with blas.one_thread():
+        assert np.linalg.eigvalsh(np.eye(2)).tolist() == [1, 1]

@@ -1,0 +1,238 @@
+"""Files that a user names, error lines and full disks."""
+
+import ast
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quadsim import _files, checks, cli, results, table
+from quadsim.checks import InputError
+from quadsim.spectra import files
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    """A working folder with one file of each kind; by name, how the error calls it."""
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("zero").symlink_to("/dev/zero")
+    Path("folder").mkdir()
+    os.mkfifo("fifo")
+    Path("large").write_bytes(b"#" * (2**20 + 1))
+    Path("grows").symlink_to("/proc/self/environ")  # a regular file of size 0 that is not empty
+    return tmp_path
+
+
+KINDS = {
+    "loop": "Too many levels of symbolic links",
+    "zero": "is a device",
+    "fifo": "is a FIFO",
+    "folder": "is a folder",
+    "large": "is larger than 1 MB",
+    "nowhere": "No such file or directory",
+    "x" * 300: "File name too long",
+    "/" * 5000: "File name too long",
+    "a\0b": "null",
+    "folder/x": "No such file or directory",
+    "large/x": "Not a directory",
+}
+
+
+@pytest.mark.parametrize("name", KINDS, ids=[name[:10] for name in KINDS])
+def test_only_regular_files_are_read(odd, name):
+    began = time.perf_counter()
+    for read in (_files.read_bytes, _files.read_text, _files.check_file):
+        with pytest.raises(InputError, match=KINDS[name]) as raised:
+            read("rules", name, at_most=2**20)
+        assert str(raised.value).startswith("rules=")
+        assert len(str(raised.value)) <= 191
+    assert time.perf_counter() - began < 5
+
+
+def test_regular_files_are_read(odd):
+    Path("text").write_bytes("\ufeffa\r\nb\rc".encode())
+    assert _files.read_text("rules", "text", at_most=10) == "a\nb\nc"
+    with pytest.raises(InputError, match="is larger than 5 bytes"):
+        _files.read_text("rules", "text", at_most=5)
+    Path("text").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="not UTF-8"):
+        _files.read_text("rules", "text", at_most=5)
+    with pytest.raises(InputError, match="is larger than 8 bytes"):
+        _files.read_bytes("rules", "grows", at_most=8)
+
+
+def test_a_fifo_that_takes_the_place_of_a_file_does_not_block(odd, monkeypatch):
+    """Between looking at a name and opening it, somebody puts a FIFO there."""
+    Path("file").write_text("x")
+    usual = os.stat("file")
+    monkeypatch.setattr(_files.os, "stat", lambda path: usual)
+    with pytest.raises(InputError, match="is a FIFO"):
+        _files.read_bytes("rules", "fifo", at_most=10)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "\0" not in name], ids=lambda name: name[:10])
+@pytest.mark.parametrize(
+    "words", ["case=3 steps=5 rules={}", "list rules={}", "sweep case=3 steps=5 rules={} store=n.db"]
+)
+def test_rules_of_all_kinds(odd, capsys, name, words):
+    before = sorted(path.name for path in odd.rglob("*"))
+    assert cli.main(words.format(name).split()) == 2
+    told = capsys.readouterr().err
+    assert KINDS[name] in told
+    assert len(told) <= 201
+    assert sorted(path.name for path in odd.rglob("*")) == before
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_networks_of_all_kinds(odd, capsys, suffix):
+    for name in ("loop", "zero", "folder", "nowhere"):
+        Path(name + suffix).symlink_to(name)
+    os.mkfifo(f"fifo{suffix}")
+    for name in ("loop", "zero", "folder", "nowhere", "fifo", "x" * 300):
+        for words in ("case=2 steps=5 network={}", "spectra model={}"):
+            assert cli.main(words.format(name + suffix).split()) == 2
+            assert KINDS[name] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["report figures={}", "report figures=folder out={}", "case=3 steps=5 out={}", "verify claim=2c draws=1 out={}",
+     "reproduce zhang_four_cases out={}", "bench out={}", "plot s.db out={}", "cases out={}"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["loop", "loop/x.html", "y" * 300, f"{'y' * 300}.html", "z/" * 3000, "large/x", "fifo",
+                                  "nowhere/../large/x.html"], ids=lambda name: name[:24])  # fmt: skip
+def test_outputs_of_all_kinds(odd, capsys, words, name):
+    before = sorted(path.name for path in odd.rglob("*"))
+    assert cli.main(words.format(name).split()) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert len(told.err) <= 201
+    assert sorted(path.name for path in odd.rglob("*")) == before
+
+
+def test_error_lines_are_short_and_printable(capsys):
+    for words in (["x" * 262_144], ["case=" + "9" * 262_144], ["a" * 10_000 + "=1"], ["case=3", "\x1b[31mred=1"],
+                  ["case=3", "x\u202ey=1"], ["case=3", "a\x9bb"], ["case=3", "rules=" + "w " * 9_000]):  # fmt: skip
+        assert cli.main(words) == 2
+        told = capsys.readouterr().err
+        assert told.endswith("\n")
+        assert len(told[:-1]) <= 200
+        assert told[:-1].isprintable()
+
+
+def test_a_message_is_cut_where_it_says_least():
+    assert checks.one_line("a  b\nc") == "a b c"
+    assert checks.one_line("\x1b[31m\ud800\u202e") == "\\x1b[31m\\ud800\\u202e"
+    told = checks.one_line(f"rules={'x' * 5000} cannot be read (File name too long)")
+    assert told.endswith("cannot be read (File name too long)")
+    assert len(told) <= 191
+    assert len(checks.one_line("word " * 1000)) <= 191
+    short = "x" * 191
+    assert checks.one_line(short) == short
+    assert len(str(InputError("y " * 5000))) <= 191
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of 64 KB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("free", [8, 40])  # KB: the picture does not fit; a picture, but not the rest
+def test_a_full_disk_is_reported_with_the_file(tiny_disk, capsys, free):
+    (tiny_disk / "ballast").write_bytes(b"x" * (64 - free) * 1024)
+    assert cli.main(["case=3", "steps=50", f"out={tiny_disk}"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"quadsim: {os.strerror(errno.ENOSPC)}: ")
+    assert "case-3-steps-50" in told
+    assert told.count("\n") == 1
+    assert [path.name for path in tiny_disk.iterdir()] == ["ballast"]
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("what", "suffix"), [("quadsim.results._draw", ".png"), ("pandas.DataFrame.to_csv", ".csv"),
+                         ("pathlib.Path.write_text", ".json")]
+)  # fmt: skip
+def test_each_kind_of_file_is_named(tmp_path, monkeypatch, capsys, what, suffix):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(what, full)
+    assert cli.main(["case=3", "steps=5", "out=a/b"]) == 1
+    assert capsys.readouterr().err == f"quadsim: {os.strerror(errno.ENOSPC)}: a/b/case-3-steps-5{suffix}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_under_a_measurement(tmp_path, monkeypatch):
+    measured = files.Measured("mine", {"a": files.exact("a", [1.0, 2.0])}, {})
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="mine"):
+        files.write(tmp_path / "mine.npz", measured)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_under_the_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("figures").mkdir()
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert cli.main(["report", "out=new/page.html"]) == 1
+    assert "new/page.html" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [["list"], ["--help"], ["list", "--json"]])
+def test_a_full_standard_output(words):
+    with open("/dev/full", "w") as sink:
+        command = [sys.executable, "-m", "quadsim", *words]
+        done = subprocess.run(command, stdout=sink, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, f"quadsim: {os.strerror(errno.ENOSPC)}: standard output\n")
+
+
+def test_check_folder_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "a/b/c", "a/../b", "a/b/../../c/d"):
+        results.check_folder(Path(name))
+        assert list(tmp_path.iterdir()) == [], name
+
+
+def test_csv_files_are_read_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.standard_normal(20_000) * 10.0 ** rng.integers(-300, 300, 20_000), rng.random(20_000)])
+    frame = pd.DataFrame({"x": values, "n": np.arange(values.size), "word": "a"})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    read = table.read_csv(tmp_path / "x.csv")
+    assert (read["x"].to_numpy() == values).all()
+    assert read["n"].dtype == np.int64
+    with open(tmp_path / "x.csv", newline="") as file:  # the control: Python's own parser says the same of each text
+        assert [float(line.partition(",")[0]) for line in file.readlines()[1:]] == values.tolist()
+
+
+@pytest.mark.parametrize("folder", ["quadsim", "experiments", "tests"])
+def test_nothing_reads_csv_files_by_pandas_default(folder):
+    """Before pandas 3.1 the default loses the last bit: `table.read_csv` is the only caller."""
+    calls = [
+        path.name
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "read_csv" and ast.unparse(node.value) in ("pd", "pandas")
+    ]
+    assert calls == (["table.py"] if folder == "quadsim" else [])

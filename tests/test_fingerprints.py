@@ -1,0 +1,396 @@
+"""Which edits make a sweep compute its rows again: those of code that a cell runs, and no others.
+
+Each module of the package is edited in a private copy. Which modules a cell runs is not taken from the fingerprint, but
+from a trace of the functions that are called while the cell runs.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quadsim
+from quadsim import cli
+from quadsim.optimizers import OPTIMIZERS
+from quadsim.sweeps import Grid, code, syntax
+
+RULES = """import math
+import quadsim as qs
+
+SLOW = 0.5
+
+
+def calm(x):
+    return SLOW * x
+
+
+def count(weight, lr=1e-4):
+    return 0.5 * weight + calm(lr)
+
+
+@qs.rule(tick=count, clock="weight")
+def clocked(g, weight, lr=1e-4):
+    return weight * calm(g)
+"""
+
+CELLS = {
+    **{f"{name} iterated": {"case": "3", "optimizers": name, "engine": "iterate", "steps": "20"}
+       for name, kind in OPTIMIZERS.items() if not kind.own},
+    **{f"{name} exact": {"case": "4", "optimizers": name}
+       for name in ("gd", "block-gd", "heavy-ball", "nesterov", "frozen-adam")},
+    "measured": {"case": "1", "optimizers": "gd", "block_size": "4", "rotation": "0.5"},
+    "law": {"spectrum": "log-uniform", "kappa": "10", "optimizers": "gd", "heterogeneity": "0.3"},
+    "noisy": {"case": "3", "optimizers": "adam", "batch": "2", "label_noise": "0.1", "schedule": "cosine",
+              "steps": "20"},
+    "user's rule": {"case": "3", "optimizers": "clocked", "rules": "rules.py", "steps": "20"},
+}  # fmt: skip
+KERNELS = ("gd", "frozen-adam", "adam-mini", "muon", "magma")  # that are compiled here, which takes seconds each
+TRACED = [name for name, keys in CELLS.items() if "iterated" not in name or keys["optimizers"] in KERNELS]
+
+
+# Run in a private copy: which modules does each cell run, which does it load, and which edits change its keys?
+WORKER = """
+import json, sys
+from pathlib import Path
+import quadsim
+from quadsim import compiler
+from quadsim.sweeps import Grid, cells, code, syntax
+
+root = Path(quadsim.__file__).parent
+assert root.parent == Path.cwd(), root
+asked, traced = json.loads(Path("cells.json").read_text())
+
+
+def name_of(path):
+    return str(Path(path).relative_to(root))[:-3].replace("/", ".").removesuffix(".__init__")
+
+
+def executed(grid):
+    seen, groups = set(), list(grid.walk())
+
+    def look(frame, event, _):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(str(root)) and frame.f_code.co_name != "<module>":
+            seen.add(name_of(path))
+
+    sys.setprofile(look)
+    try:
+        rows = [row for group in groups for row in cells.run(group, grid.deck)]
+    finally:
+        sys.setprofile(None)
+    assert all(row["status"] != "error" for row in rows), rows
+    return seen
+
+
+def keys():
+    for function in (syntax.module, code._closure, syntax._resolved, code._of_file, syntax._path):
+        function.cache_clear()
+    return {name: [key.hex() for group in Grid.read(keys).walk() for key in group.keys] for name, keys in asked.items()}
+
+
+modules = {}
+usual = syntax.Module
+syntax.Module = lambda name, package, text: modules.setdefault((name, text), usual(name, package, text))
+
+
+def edited(path, text):
+    before = path.read_text()
+    forget = compiler._made.clear if path.name == "kernels.py" else lambda: None  # which it reads as text
+    path.write_text(text)
+    forget()
+    try:
+        return keys()
+    finally:
+        path.write_text(before)
+        forget()
+
+
+if sys.argv[1:]:
+    print(json.dumps(keys()))
+    sys.exit()
+result = {"executed": {}, "helpers": {}}
+for name, keys_of in asked.items():
+    grid = Grid.read(keys_of)
+    if name in traced:
+        result["executed"][name] = sorted(executed(grid))
+    kind = type(grid.deck[0].optimizer)
+    used = [kind]
+    if grid.deck[0].engine == "iterate":
+        compiler.source(kind, 8, grid.deck[0].noise.any)
+        used += [function for made in compiler._made.values() for function, *_ in made[1].uses]
+        compiler._made.clear()
+    result["helpers"][name] = sorted({one.__module__ for one in used} | {one.__module__ for one in kind.__mro__})
+result["loaded"] = sorted(name for name in sys.modules if name.startswith("quadsim."))
+result["fingerprints"] = {
+    name: sorted(Grid.read(keys_of).deck[0].code.parts()["modules"]) for name, keys_of in asked.items()
+}
+base = result["keys"] = keys()
+result["changed"] = {}
+for path in sorted(root.rglob("*.py")):
+    after = edited(path, path.read_text() + "\\nEDITED = 1\\n")
+    result["changed"][name_of(path) if path != root / "__init__.py" else ""] = [n for n in base if after[n] != base[n]]
+print(json.dumps(result))
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("copy")
+    package = Path(quadsim.__file__).parent
+    shutil.copytree(package, folder / "quadsim", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "rules.py").write_text(RULES)
+    return folder
+
+
+def python(folder, *words, check=True):
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory, copy):
+    folder = tmp_path_factory.mktemp("edited")
+    shutil.copytree(copy, folder, dirs_exist_ok=True)
+    (folder / "cells.json").write_text(json.dumps([CELLS, TRACED]))
+    return json.loads(python(folder, "-c", WORKER).stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_every_module_that_a_cell_runs_is_in_its_fingerprint(seen, name):
+    assert set(seen["executed"][name]) >= {"sweeps.cells", "request", "problem", "streams"}  # the trace sees them
+    assert set(seen["executed"][name]) - set(seen["fingerprints"][name]) == set()
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_edit_of_a_module_that_a_cell_runs_changes_its_key(seen, name):
+    changed = {module for module, cells in seen["changed"].items() if name in cells}
+    helpers = {module.removeprefix("quadsim.") for module in seen["helpers"][name] if module.startswith("quadsim.")}
+    assert set(seen["executed"].get(name, ())) | helpers <= changed
+    assert ("kernels" in changed) == (CELLS[name].get("engine") == "iterate" or "steps" in CELLS[name])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_edit_of_code_that_a_cell_does_not_use_leaves_its_key(seen, name):
+    changed = {module for module, cells in seen["changed"].items() if name in cells}
+    assert len(seen["changed"]) > 100
+    unused = {module for module in seen["changed"] if f"quadsim.{module}" not in seen["loaded"]}
+    assert {"verbs.plot", "cli", "plots.sweeps", "report", "claims.floors"} <= unused  # what no cell loads
+    assert changed & (unused - {"kernels"}) == set()
+    others = {"", "optimizers", "store.rows", "store.door", "sweeps.running", "sweeps.places", "sweeps.grid",
+              "sweeps.deck", "sweeps.code", "sweeps.syntax", "theory.zipf", "theory.floors"}  # fmt: skip
+    assert changed & others == set()
+    helpers = {module.removeprefix("quadsim.") for module in seen["helpers"][name]} | set(
+        seen["executed"].get(name, ())
+    )
+    mine = {module for module in changed if module.startswith("optimizers.")}
+    assert mine <= helpers | {"optimizers.settings", "optimizers.base"}
+    assert ("own" in changed) == (name == "user's rule")
+
+
+def test_editing_lion_leaves_the_rows_of_gd_valid(seen):
+    assert set(seen["changed"]["optimizers.signs"]) == {"lion iterated", "signgd iterated", "signum iterated"}
+    assert {"adam-mini iterated", "adasgd iterated", "skip-update iterated", "magma iterated"} <= set(
+        seen["changed"]["optimizers.variants"]
+    )
+
+
+def with_other_layout(text):
+    """The same code without comments, with other layout and other docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0].value.value += " More words."
+    return "# words\n" + ast.unparse(tree)
+
+
+def test_layout_comments_and_docstrings_change_no_key(seen, copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "cells.json").write_text(json.dumps([CELLS, TRACED]))
+    for path in (folder / "quadsim").rglob("*.py"):
+        text = path.read_text()
+        marked = path.name == "kernels.py"  # whose comments hold marks that the compiler looks for
+        path.write_text(text.replace("\n\n\n", "\n\n\n\n# words\n") if marked else with_other_layout(text))
+    assert json.loads(python(folder, "-c", WORKER, "keys").stdout.splitlines()[-1]) == seen["keys"]
+
+
+# ---- the parts that are not modules
+
+
+def fingerprint(name, **keys):
+    return Grid.read({"case": "3", "optimizers": name, "steps": "10", **keys}).deck[0].code
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy", "numba", "llvmlite"])
+def test_versions_that_determine_bits_are_part_of_it(monkeypatch, package):
+    exact, iterated = fingerprint("gd").digest, fingerprint("adam").digest
+    usual = code._version
+    monkeypatch.setattr(code, "_version", lambda name: "0.0" if name == package else usual(name))
+    assert fingerprint("adam").digest != iterated
+    assert (fingerprint("gd").digest != exact) == (package in ("numpy", "scipy"))
+
+
+def test_packages_that_only_show_results_are_no_part_of_it():
+    for name in ("gd", "adam"):
+        assert not {"pandas", "matplotlib", "rich"} & set(fingerprint(name).versions)
+        assert fingerprint(name).versions["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.mark.parametrize("width", [1, 8, 32])
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_kernel_counts_in_every_form(monkeypatch, width, alike):
+    from quadsim import compiler
+
+    base, usual = fingerprint("adam").digest, compiler.source
+
+    def other(kind, its_width, noisy=False, its_alike=True):
+        more = "\nother = 1\n" if (its_width, its_alike) == (width, alike) else ""
+        return usual(kind, its_width, noisy, its_alike) + more
+
+    monkeypatch.setattr(compiler, "source", other)
+    assert fingerprint("adam").digest != base
+    assert fingerprint("gd").digest == Grid.read({"case": "3", "optimizers": "gd", "steps": "10"}).deck[0].code.digest
+
+
+# ---- from end to end, with the edits that once left rows as they were
+
+
+SWEEP = ("-m", "quadsim", "sweep", "case=3", "steps=40", "--json")
+EDITS = {
+    "first_clock of a base class": (
+        "optimizers=adam-mini,adasgd,gd", "optimizers/variants.py",
+        "weight = 0.0 if self.bias_correction else 1.0", "weight = 0.25 if self.bias_correction else 1.0",
+        "code of optimizers.variants changed", 2,
+    ),
+    "first_clock of users' rules": (
+        "optimizers=clocked,gd", "own.py", "return (0.0,) * len(self.clock)", "return (0.5,) * len(self.clock)",
+        "code of own changed", 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_rows_of_edited_code_are_computed_again_and_status_says_why(copy, tmp_path, name):
+    optimizers, file, old, new, reason, stale = EDITS[name]
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    rules = ["rules=rules.py"] if "clocked" in optimizers else []
+    words = [*SWEEP, optimizers, *rules]
+    python(folder, *words, "store=old.db")
+    path = folder / "quadsim" / file
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    told = json.loads(python(folder, "-m", "quadsim", "status", "old.db", *rules, "--json").stdout)
+    assert (told["reusable"], told["stale"]) == (told["rows"] - stale, {reason: stale})
+    planned = python(folder, *words, "store=old.db", "--dry-run").stdout
+    assert (json.loads(planned)["stale"], json.loads(planned)["stale_because"]) == (stale, [reason])
+    assert json.loads(python(folder, *words, "store=old.db").stdout)["computed"] == stale
+    python(folder, *words, "store=fresh.db")
+    for store in ("old", "fresh"):
+        python(folder, "-m", "quadsim", "export", f"{store}.db", f"out={store}.csv")
+    column = (folder / "fresh.csv").read_text().splitlines()[0].split(",").index("loss")
+    losses = [[line.split(",")[column] for line in (folder / f"{store}.csv").read_text().splitlines()[1:]]
+              for store in ("old", "fresh")]  # fmt: skip
+    assert losses[0] == losses[1]
+
+
+def status(capsys, store):
+    assert cli.main(["status", str(store), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_status_says_which_versions_and_spectra_changed(tmp_path, monkeypatch, capsys):
+    spectra, store, usual = tmp_path / "mine.npz", tmp_path / "s.db", code._version
+    np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, 90, 40))
+    monkeypatch.setattr(code, "_version", lambda name: "0.1" if name == "numpy" else usual(name))
+    quadsim.sweep(case=3, optimizers="gd", store=store)
+    assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (1, {})
+    monkeypatch.undo()
+    quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
+    told = status(capsys, store)
+    assert (told["reusable"], told["stale"]) == (1, {f"numpy 0.1 → {usual('numpy')}": 1})
+    assert [one["done"] for one in told["sweeps"]] == [1, 1]  # by whatever code
+    np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, 99, 40))
+    told = status(capsys, store)
+    assert (told["reusable"], told["stale"][f"the spectra of {spectra} changed"]) == (0, 1)
+    quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
+    quadsim.sweep(case=3, optimizers="gd", store=store)
+    assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (2, {})
+
+
+def test_workers_with_other_spectra_are_not_the_same(tmp_path):
+    spectra = tmp_path / "mine.npz"
+    marks = []
+    for top in (90, 99):
+        np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, top, 40))
+        marks.append(Grid.read({"case": "1", "network": str(spectra), "optimizers": "gd"}).mark)
+    assert marks[0] != marks[1]
+
+
+PAIRS = [
+    ("x = 0", "x = None"), ("x = 0", "x = False"), ("x = 0", "x = 0.0"), ("x = ''", "x = b''"), ("f()", "f(0)"),
+    ("x = 1", "x: int = 1"), ("from . import a", "from .. import a"), ("def f(): pass", "async def f(): pass"),
+    ("f'{a}'", "f'{a!r}'"), ("x[1:]", "x[:1]"), ("def f(*, a): pass", "def f(a): pass"), ("raise", "raise x"),
+    ("def f(a, *, b=None, c): pass", "def f(a, *, b, c=None): pass"), ("{**a, 1: b}", "{1: b, **a}"),
+    ("{**a}", "{None: a}"), ("import a.b", "import a"), ("from a import b", "from a import b as c"),
+    ("[x async for x in y]", "[x for x in y]"), ("a = 1\nb = 2", "b = 2\na = 1"), ("x = 'a'\n'b'", "x = 'a' 'b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_different_code_has_different_hashes(one, other):
+    assert syntax.of_text(one).digest != syntax.of_text(other).digest
+    assert syntax.of_text(one).digest == syntax.of_text(f"# words\n\n\n{one}  # more\n\n").digest
+
+
+def uses(text, name="f"):
+    module = syntax.Module("quadsim.tried", False, text)
+    symbols, packages = module.uses(name)
+    return {symbol for symbol in symbols if symbol[0] != "quadsim.tried"}, packages
+
+
+REFERENCES = [
+    ("from quadsim import checks\ndef f(): checks.real(1)", {("quadsim.checks", "real")}),
+    ("from quadsim.optimizers import GD\ndef f(): GD()", {("quadsim.optimizers.descent", "GD")}),
+    ("from quadsim import optimizers\ndef f(): optimizers.Lion()", {("quadsim.optimizers.signs", "Lion")}),
+    ("import quadsim.optimizers as o\ndef f(): o.base.Optimizer", {("quadsim.optimizers.base", "Optimizer")}),
+    ("import quadsim\ndef f(): quadsim.streams.stream(0)", {("quadsim.streams", "stream")}),
+    ("from quadsim import solve\ndef f(): solve()", {("quadsim.solver", "solve")}),
+    ("def f():\n    from quadsim.cases import case\n    return case(3)", {("quadsim.cases", "case")}),
+    ("from .cases import case\ndef f(): case(3)", {("quadsim.cases", "case")}),
+    ("from quadsim.optimizers import GD\ndef f(x: GD) -> GD: y: GD = x", set()),
+    ("from quadsim.optimizers import GD\ndef f(x): isinstance(x, GD | int)", set()),
+    ("from quadsim.optimizers import GD\ndef f(): return {GD: 1}", set()),
+    ("from quadsim.checks import real\ndef f(real): real(1)", set()),
+    ("from quadsim.checks import real\ndef f(x): [real for real in x]; real(1)", {("quadsim.checks", "real")}),
+    ("from quadsim.checks import real\ndef f(x=real): pass", {("quadsim.checks", "real")}),
+    ("from quadsim.checks import real\ndef f():\n    def real(): pass\n    real()", set()),
+    ("from quadsim.checks import real\nclass f:\n    def g(self): return real", {("quadsim.checks", "real")}),
+    ("from quadsim.trajectory import EXPLODED\ndef f(): return {EXPLODED: 1}", {("quadsim.trajectory", "EXPLODED")}),
+]
+
+
+@pytest.mark.parametrize(("text", "symbols"), REFERENCES)
+def test_references_are_followed_to_where_names_are_defined(text, symbols):
+    assert uses(text)[0] == symbols
+
+
+def test_a_module_that_is_used_as_a_value_counts_with_all_that_it_defines():
+    found = uses("from quadsim import streams\ndef f(): return getattr(streams, 'x')")[0]
+    assert {("quadsim.streams", "stream"), ("quadsim.streams", "MOST_SEED")} <= found
+
+
+def test_packages_are_named_where_they_are_used():
+    assert uses("import numpy as np\nimport pandas, os\ndef f(): np.zeros(3); os.getcwd()")[1] == {"numpy"}
+    assert uses("def f():\n    from scipy.linalg import schur\n    schur()")[1] == {"scipy"}
