@@ -215,8 +215,8 @@ def theory_lines(middle, right):
     right.plot(rest, rest / (2 - rest), **DOTTED)
     right.set(xscale="log", yscale="log", title="mean loss = (1 − q)(η²/8)·SDP(H)", xlabel="1 − β2",
               ylabel="largest q", ylim=(3e-5, 1.5))  # fmt: skip
-    right.text(0.007, 0.2, "√(1 − β2)", fontsize=7, color="#222222")
-    right.text(1.05, 0.0017, "(1 − β2)/(1 + β2): stable cycles", fontsize=7, color="#555555", ha="right")
+    right.text(0.007, 0.3, "√(1 − β2)", fontsize=7, color="#222222")
+    right.text(1.05, 0.0012, "(1 − β2)/(1 + β2):\nstable cycles", fontsize=7, color="#555555", ha="right")
     plots.power_ticks(right)
 
 
