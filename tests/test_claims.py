@@ -110,11 +110,12 @@ def test_a_slack_that_is_not_a_number_is_a_violation():
 
 
 def test_draws_are_the_same_whatever_else_is_checked():
-    alone = claims.verify(claims.chosen(["2c"]), draws=40, seed=5)
-    among = claims.verify(claims.chosen(["1a", "2c", "3"]), draws=40, seed=5)
-    assert alone[0].margin == next(found.margin for found in among if found.claim == "2c")
-    other = claims.verify(claims.chosen(["2c"]), draws=40, seed=6)
-    assert other[0].margin != alone[0].margin
+    """By a claim that is not tight: margins of tight ones are rounding, and may be 0 for two seeds."""
+    alone = claims.verify(claims.chosen(["2e-sluis"]), draws=40, seed=5)
+    among = claims.verify(claims.chosen(["1a", "2e-sluis", "3"]), draws=40, seed=5)
+    assert alone[0].margin == next(found.margin for found in among if found.claim == "2e-sluis")
+    other = claims.verify(claims.chosen(["2e-sluis"]), draws=40, seed=6)
+    assert abs(other[0].margin - alone[0].margin) > 0.01
 
 
 def test_two_processes_see_what_one_sees():
