@@ -110,12 +110,17 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
 
 
 def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
-    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; a run that ended stays there."""
+    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; a run that ended stays there.
+
+    Runs that underflowed are left out, unless all did: where Adam leaves float64's range its gradient says nothing
+    (ledger 5i).
+    """
     groups: dict[tuple[str, str], list[Trajectory]] = {}
     for run in runs:
         groups.setdefault((run.problem, run.optimizer.name), []).append(run)
     parts = []
-    for (problem, optimizer), members in groups.items():
+    for (problem, optimizer), draws in groups.items():
+        members = [run for run in draws if run.status != Status.UNDERFLOW or run.optimizer.linear] or draws
         last = max(run.last_step for run in members)
         even, close = np.linspace(0, last, points), np.geomspace(1, max(last, 1), points // 2)
         steps = np.unique(np.concatenate([even, close]).round().astype(np.int64))

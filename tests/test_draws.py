@@ -41,6 +41,15 @@ def test_quartiles_count_the_unfinished_as_late(runs):
     assert pd.isna(told.loc["gd", "ahead"])
 
 
+def test_bands_leave_out_runs_that_underflowed():
+    """Adam at β2 = 0.999 and ε = 0: on some draws all blocks leave float64's range on the way to the floor."""
+    adam = qs.Adam(lr=0.01, beta1=0.0, beta2=0.999, eps=0.0)
+    runs = qs.solve_draws(lambda seed: qs.case(3, kappa=10, seed=seed), [adam], range(6), max_steps=9000, tol=0)
+    kept = [run for run in runs if run.status == "max-steps"]
+    assert 0 < len(kept) < 6  # the control
+    assert_allclose(qs.table.bands(runs)["lower"], qs.table.bands(kept)["lower"])
+
+
 def test_bands_are_quartiles_at_every_step(runs):
     bands = qs.table.bands(runs)
     gd = bands[bands["optimizer"] == "gd"].set_index("step")

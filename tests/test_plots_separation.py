@@ -165,6 +165,21 @@ def marks(axes, mark):
     return [(x, y) for line in axes.lines if line.get_marker() == mark for x, y in line.get_xydata()]
 
 
+@pytest.mark.parametrize("y", ["loss", "grad_norm", "measured_rate"])
+def test_runs_that_underflowed_have_no_loss(y):
+    """Three of five runs left float64's range with tiny values: the medians are those of the other two."""
+    frame = table_of(kappa=[10.0, 100.0], beta2=[0.9, 0.999]).assign(status="max-steps", steps_to_tol=np.nan)
+    frame[y] = np.where(frame["kappa"] == 10, 0.1, 0.2) * (1 + 0.01 * frame["seed"])
+    lost = (frame["beta2"] == 0.999) & (frame["seed"] < 3)
+    frame.loc[lost, y], frame.loc[lost, "status"] = 1e-250, "underflow"
+    table = plots.medians(frame, ["kappa", "beta2"], y).set_index(["kappa", "beta2"])
+    assert table.loc[(10, 0.999), ["draws", "reached", "underflow"]].tolist() == [5, 2, 3]
+    assert table.loc[(10, 0.9), ["draws", "reached", "underflow"]].tolist() == [5, 5, 0]
+    assert table["lower"].min() >= 0.1
+    figure = plots.sweep_figure(frame, axes=["kappa", "beta2"], x="kappa", y=y)
+    assert "Left out: 6 of 20 runs, which left float64's range." in figure.get_supxlabel().replace("\n", " ")
+
+
 def test_what_did_not_reach_the_tolerance_has_a_triangle_at_the_limit_and_what_diverged_a_cross():
     frame = table_of(kappa=[10.0, 100.0, 1000.0], batch=[None, 3])
     late, gone = frame["kappa"] == 100, frame["kappa"] == 1000

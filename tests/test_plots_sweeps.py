@@ -105,7 +105,7 @@ def test_quartiles_are_those_of_numpy_for_every_number_of_draws(draws):
 def test_the_columns_and_the_order_of_medians():
     frame = sweep(case=(4, 3), kappa=KAPPAS[::-1], optimizer=("heavy-ball", "gd"))
     table = plots.medians(frame, ["case", "seed", "kappa", "optimizer"])
-    names = "case kappa optimizer draws reached diverged lower median upper limit predicted js_distance"
+    names = "case kappa optimizer draws reached diverged underflow lower median upper limit predicted js_distance"
     assert list(table) == names.split()
     assert list(table["case"].unique()) == [4, 3]  # words as they come
     assert list(table["kappa"].unique()) == sorted(KAPPAS)  # numbers as they are

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.medians import applicable, arrangement_counts, axes_of, broken, fits, floats, seeds
+from quadsim.plots.medians import (
+    UNTRUSTED,
+    applicable,
+    arrangement_counts,
+    axes_of,
+    broken,
+    fits,
+    floats,
+    seeds,
+)
 from quadsim.plots.sheet import heading, here
 from quadsim.plots.style import power_of_ten
 from quadsim.plots.words import AXES, and_, axis_name, in_sentence, number, place, plain_name, power, setting
@@ -69,7 +78,7 @@ def key(table: pd.DataFrame, x: str | None, y: str, frame: pd.DataFrame, labels:
         told.append("Crosses: diverged.")
     if not steps and (absent & ~diverged).any():
         told.append(f"Gaps: no {plain_name(y)}.")
-    return joined(*told, dealt(table, frame), _failed(frame))
+    return joined(*told, _left_out(table, y), dealt(table, frame), _failed(frame))
 
 
 def key_of_maps(table: pd.DataFrame, x: str, up: str, y: str, frame: pd.DataFrame, labels: Mapping[str, str]) -> str:
@@ -87,7 +96,7 @@ def key_of_maps(table: pd.DataFrame, x: str, up: str, y: str, frame: pd.DataFram
     if missing.any():
         names = and_([labels[str(name)] for name in table.loc[missing, "optimizer"].unique()])
         told.append(f"Not drawn, for want of {plain_name(x)} or {plain_name(up)}: {names}.")
-    return joined(*told, dealt(table, frame), _failed(frame))
+    return joined(*told, _left_out(table, y), dealt(table, frame), _failed(frame))
 
 
 def _flat(table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> str:
@@ -156,6 +165,11 @@ def _dealt(table: pd.DataFrame, labels: Mapping[str, str]) -> str | None:
             verb = "falls" if last == values.min() else "rises" if last == values.max() else "goes"
             told.append(f"{who} {verb} from {number(first)} to {number(last)}")
     return "; ".join(told)
+
+
+def _left_out(table: pd.DataFrame, y: str) -> str:
+    count = int(table["underflow"].sum()) if y in UNTRUSTED else 0
+    return f"Left out: {count:,} of {table['draws'].sum():,} runs, which left float64's range." if count else ""
 
 
 def _failed(frame: pd.DataFrame) -> str:

@@ -31,6 +31,7 @@ TAKEN = (  # columns of tables; a setting of the same name is called NAME_settin
     "underflow",
 )  # fmt: skip
 USED = ("status", "last_step", "tol", "predicted_rate", "js_distance")
+UNTRUSTED = ("loss", "grad_norm", "measured_rate")  # results of which a run that underflowed has none (ledger 5i)
 
 
 def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_tol") -> pd.DataFrame:
@@ -46,11 +47,12 @@ def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_to
     Returns
     -------
     table :
-        The axes, optimizer, then ``draws`` (seeds), ``reached`` (those with a value of y), ``diverged``, ``lower``,
-        ``median``, ``upper`` (`np.quantile` by method "nearest"; absent where most runs had not reached the
-        tolerance), ``limit`` (the last step of those that neither reached it nor diverged), ``predicted`` (the median
-        of ln tol² / ln predicted_rate: the gradient falls like the root of the loss) and ``js_distance`` (mean).
-        Values of heterogeneity that give the same arrangement are one row.
+        The axes, optimizer, then ``draws`` (seeds), ``reached`` (those with a value of y), ``diverged``,
+        ``underflow``, ``lower``, ``median``, ``upper`` (`np.quantile` by method "nearest"; absent where most runs had
+        not reached the tolerance), ``limit`` (the last step of those that neither reached it nor diverged),
+        ``predicted`` (the median of ln tol² / ln predicted_rate: the gradient falls like the root of the loss) and
+        ``js_distance`` (mean). Values of heterogeneity that give the same arrangement are one row. A run that
+        underflowed has no loss, gradient norm or measured rate, and quartiles are over the others.
     """
     return quartiles(*runs(frame, axes, y), y)
 
@@ -62,7 +64,10 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
     group = pd.DataFrame({key: _codes(rows[key]) for key in keys}).groupby(keys).ngroup().to_numpy()
     rows, group = _once_for_each_seed(rows, group, y)
     value, diverged = floats(rows[y]), rows["status"].isin(["diverged"]).to_numpy()
-    seen = pd.DataFrame({"diverged": diverged, "js_distance": floats(rows["js_distance"])})
+    underflow = rows["status"].isin(["underflow"]).to_numpy()
+    if y in UNTRUSTED:
+        value[underflow] = np.nan
+    seen = pd.DataFrame({"diverged": diverged, "underflow": underflow, "js_distance": floats(rows["js_distance"])})
     seen["limit"] = seen["predicted"] = np.nan
     if y == "steps_to_tol":
         late = np.isnan(value)
@@ -72,7 +77,7 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
     by = seen.assign(value=value, reached=np.isfinite(value)).groupby(group)
     table = rows[list(names)].iloc[np.unique(group, return_index=True)[1]].reset_index(drop=True)
     table["draws"] = by.size()
-    table[["reached", "diverged"]] = by[["reached", "diverged"]].sum()
+    table[["reached", "diverged", "underflow"]] = by[["reached", "diverged", "underflow"]].sum()
     for name, share in QUARTILES.items():
         table[name] = by["value"].quantile(share, interpolation="nearest").replace([np.inf, -np.inf], np.nan)
     table["limit"] = by["limit"].max()
