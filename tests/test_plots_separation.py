@@ -172,6 +172,8 @@ def test_runs_that_underflowed_have_no_loss(y):
     frame[y] = np.where(frame["kappa"] == 10, 0.1, 0.2) * (1 + 0.01 * frame["seed"])
     lost = (frame["beta2"] == 0.999) & (frame["seed"] < 3)
     frame.loc[lost, y], frame.loc[lost, "status"] = 1e-250, "underflow"
+    if y == "loss":  # the last step of a run, in the middle of the contraction of ledger 5i
+        frame.loc[lost & (frame["seed"] == 0), ["loss", "status"]] = 0.0, "max-steps"
     table = plots.medians(frame, ["kappa", "beta2"], y).set_index(["kappa", "beta2"])
     assert table.loc[(10, 0.999), ["draws", "reached", "underflow"]].tolist() == [5, 2, 3]
     assert table.loc[(10, 0.9), ["draws", "reached", "underflow"]].tolist() == [5, 5, 0]

@@ -32,6 +32,7 @@ TAKEN = (  # columns of tables; a setting of the same name is called NAME_settin
 )  # fmt: skip
 USED = ("status", "last_step", "tol", "predicted_rate", "js_distance")
 UNTRUSTED = ("loss", "grad_norm", "measured_rate")  # results of which a run that underflowed has none (ledger 5i)
+LEAST_LOSS = 1e-300  # a loss below this has left float64's range, whatever the run's status
 
 
 def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_tol") -> pd.DataFrame:
@@ -64,7 +65,7 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
     group = pd.DataFrame({key: _codes(rows[key]) for key in keys}).groupby(keys).ngroup().to_numpy()
     rows, group = _once_for_each_seed(rows, group, y)
     value, diverged = floats(rows[y]), rows["status"].isin(["diverged"]).to_numpy()
-    underflow = rows["status"].isin(["underflow"]).to_numpy()
+    underflow = rows["status"].isin(["underflow"]).to_numpy() | ((y == "loss") & (value < LEAST_LOSS))
     if y in UNTRUSTED:
         value[underflow] = np.nan
     seen = pd.DataFrame({"diverged": diverged, "underflow": underflow, "js_distance": floats(rows["js_distance"])})
