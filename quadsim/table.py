@@ -99,7 +99,8 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
             row: dict[str, Any] = {"problem": problem, "minimizer": of_one["minimizer"].iloc[0]}
             row |= {"optimizer": optimizer, "draws": late.size}
             row["reached"] = int(np.isfinite(late).sum())
-            row["diverged"] = int((of_one["status"] == Status.DIVERGED).sum())
+            for status in (Status.DIVERGED, Status.UNDERFLOW):
+                row[str(status)] = int((of_one["status"] == status).sum())
             row["max_steps"], row["engine"] = int(of_one["max_steps"].max()), of_one["engine"].iloc[0]
             for name, share in (("lower", 0.25), ("median", 0.5), ("upper", 0.75)):
                 value = np.quantile(late, share, method="nearest")

@@ -1,11 +1,14 @@
 """Many draws: the same runs as one by one, and quartiles that count what did not finish."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 import quadsim as qs
+from quadsim import cli
 from quadsim.checks import InputError
 
 
@@ -39,6 +42,20 @@ def test_quartiles_count_the_unfinished_as_late(runs):
     ahead = [a is not None and (g is None or a < g) for a, g in zip(adam, gd, strict=True) if (a, g) != (None, None)]
     assert_allclose(told.loc["frozen-adam", "ahead"], np.mean(ahead))
     assert pd.isna(told.loc["gd", "ahead"])
+
+
+def test_cases_names_underflow_where_a_run_did_not_take_all_steps(capsys, tmp_path, monkeypatch):
+    """Five of eight runs stop near step 5,000: "> 20,000" would claim steps that nobody took."""
+    monkeypatch.setenv("COLUMNS", "150")
+    adam = "adam.eps=0 adam.beta1=0 adam.beta2=0.999 adam.lr=0.01 tol=1e-250 steps=20000"
+    words = f"cases case=3 kappa=10 optimizers=gd,adam {adam} seeds=8 out={tmp_path}".split()
+    assert cli.main(words) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if " adam " in line)
+    assert line.split()[-4:-1] == ["underflow"] * 3
+    assert cli.main([*words, "--json"]) == 0
+    told = {row["optimizer"]: row for row in json.loads(capsys.readouterr().out)["cases"]}
+    assert told["adam"]["underflow"] == 5
+    assert told["gd"]["underflow"] == 0
 
 
 def test_bands_leave_out_runs_that_underflowed():

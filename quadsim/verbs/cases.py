@@ -97,9 +97,10 @@ def _finding(told: list[dict[str, Any]]) -> str:
     who = {"gd": "GD", "frozen-adam": "Adam"}
     names = [who.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
     share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
-    gone = [name for name, row in zip(names, (first, second), strict=True) if row["diverged"] > row["draws"] / 2]
-    if gone:
-        return f"{' and '.join(gone)} diverged\n{share}"
+    for how, word in (("diverged", "diverged"), ("underflow", "underflowed")):
+        gone = [name for name, row in zip(names, (first, second), strict=True) if row[how] > row["draws"] / 2]
+        if gone:
+            return f"{' and '.join(gone)} {word}\n{share}"
     if first["median_steps"] is None and second["median_steps"] is None:
         return f"neither within {min(row['max_steps'] for row in (first, second)):,} steps\n{share}"
     taken = [row["median_steps"] or row["max_steps"] for row in (first, second)]
@@ -112,7 +113,10 @@ def _finding(told: list[dict[str, Any]]) -> str:
 
 def _never(row: dict[str, Any]) -> str:
     """What stands in the place of a quartile among runs that did not arrive."""
-    return "diverged" if row["reached"] + row["diverged"] == row["draws"] else f"> {row['max_steps']:,}"
+    failed = max(("diverged", "underflow"), key=lambda how: row[how])
+    stopped = row["diverged"] + row["underflow"]  # before the last step
+    late = row["draws"] - row["reached"] - stopped
+    return failed if stopped > late else f"> {row['max_steps']:,}"
 
 
 def _show(told: pd.DataFrame, files: list[str]) -> None:
