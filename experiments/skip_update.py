@@ -67,7 +67,7 @@ def coarse(case, base, schedule, repetitions):
             noise=BATCH,
             schedule=schedule,
         )
-        ends = [np.inf if run.status == "diverged" else run.loss[-1] for run in runs]
+        ends = [run.loss[-1] if run.status not in ("diverged", "underflow") else np.inf for run in runs]
         losses[name] = np.median(np.reshape(ends, (repetitions, SEEDS, len(lrs))), axis=1)  # (repetitions, lrs)
     rows = []
     for grid, values in GRIDS.items():
