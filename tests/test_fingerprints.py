@@ -18,6 +18,7 @@ import pytest
 import quadsim
 from quadsim import cli
 from quadsim.optimizers import OPTIMIZERS
+from quadsim.store import Store
 from quadsim.sweeps import Grid, code, syntax
 
 RULES = """import math
@@ -96,6 +97,7 @@ def keys():
 
 modules = {}
 usual = syntax.Module
+quadsim.LOAD_TIME = 2**63  # every edit here is of code that was imported
 syntax.Module = lambda name, package, text: modules.setdefault((name, text), usual(name, package, text))
 
 
@@ -265,6 +267,79 @@ def test_the_kernel_counts_in_every_form(monkeypatch, width, alike):
 # ---- from end to end, with the edits that once left rows as they were
 
 
+INDIRECT = {  # files that are added or changed first, and an edit after which rows of GD are stale
+    "a branch of an import": (
+        {"one.py": "def same(x):\n    return x\n", "two.py": "def same(x):\n    return x\n"},
+        "try:\n    from quadsim.one import same\nexcept ImportError:\n    from quadsim.two import same\n",
+        "one.py", "return x", "return [x][0]",
+    ),
+    "a module that is imported for what it does": (
+        {"one.py": "from quadsim import streams\n\nstreams.EXTRA = 1\n"}, "import quadsim.one\n",
+        "one.py", "EXTRA = 1", "EXTRA = 2",
+    ),
+    "a re-export": ({}, "", "spectra/__init__.py", "    rescale,\n", "    unshifted as rescale,\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDIRECT)
+def test_code_that_is_reached_indirectly_is_in_the_key(copy, tmp_path, name):
+    added, imports, file, old, new = INDIRECT[name]
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    for path, text in added.items():
+        (folder / "quadsim" / path).write_text(text)
+    home = folder / "quadsim" / "optimizers" / "descent.py"
+    decorator = "@same\n" if "same" in imports else ""
+    start = "@dataclass(frozen=True)\nclass GD("
+    assert home.read_text().count(start) == 1
+    home.write_text(home.read_text().replace(start, f"{imports}\n{decorator}{start}"))
+    cells = {"gd": CELLS["gd exact"], "measured": CELLS["measured"]}
+    (folder / "cells.json").write_text(json.dumps([cells, []]))
+    before = json.loads(python(folder, "-c", WORKER, "keys").stdout)
+    path = folder / "quadsim" / file
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    after = json.loads(python(folder, "-c", WORKER, "keys").stdout)
+    assert all(after[cell] != before[cell] for cell in cells)
+
+
+def test_a_process_does_not_name_its_rows_by_code_that_was_edited_since(copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "try.py").write_text(
+        "import pathlib\nimport quadsim as qs\nfrom quadsim.optimizers import signs\n"
+        "path = pathlib.Path(signs.__file__)\npath.write_text(path.read_text() + 'MORE = 1')\n"
+        "for name in ('gd', 'signgd'):\n    qs.sweep(case=3, optimizers=name, steps=9, store='s.db')\n"
+    )
+    done = python(folder, "try.py", check=False)
+    assert done.returncode == 1
+    assert "quadsim.optimizers.signs was edited after quadsim was imported: restart Python" in done.stderr
+    with Store(folder / "s.db") as store:
+        assert len(store) == 1
+
+
+def test_a_base_outside_the_package_counts(copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "mixed.py").write_text("class Mixed:\n    def first_clock(self):\n        return (0.0,)\n")
+    (folder / "try.py").write_text(
+        "import mixed\nimport quadsim as qs\nfrom quadsim.sweeps import code\n"
+        "class Mine(mixed.Mixed, qs.GD):\n    name = 'mine'\nprint(code.of_cell(Mine, 'exact', False).digest.hex())\n"
+    )
+    before = python(folder, "try.py").stdout
+    (folder / "mixed.py").write_text("class Mixed:\n    def first_clock(self):\n        return (0.5,)\n")
+    assert python(folder, "try.py").stdout != before
+
+
+def test_the_file_that_is_hashed_is_the_file_that_is_read(tmp_path):
+    for top, name in ((90, "mine.npz"), (99, "mine.npz.npz")):
+        with open(tmp_path / name, "wb") as file:
+            np.savez(file, a=np.linspace(1, 50, 40), b=np.linspace(2, top, 40))
+    digest = code.of_network(str(tmp_path / "mine.npz"))
+    (tmp_path / "mine.npz.npz").unlink()
+    assert code.of_network(str(tmp_path / "mine.npz")) == digest
+
+
 SWEEP = ("-m", "quadsim", "sweep", "case=3", "steps=40", "--json")
 EDITS = {
     "first_clock of a base class": (
@@ -356,7 +431,7 @@ def test_different_code_has_different_hashes(one, other):
 
 def uses(text, name="f"):
     module = syntax.Module("quadsim.tried", False, text)
-    symbols, packages = module.uses(name)
+    symbols, packages, *_ = module.uses(name)
     return {symbol for symbol in symbols if symbol[0] != "quadsim.tried"}, packages
 
 
@@ -378,7 +453,14 @@ REFERENCES = [
     ("from quadsim.checks import real\ndef f():\n    def real(): pass\n    real()", set()),
     ("from quadsim.checks import real\nclass f:\n    def g(self): return real", {("quadsim.checks", "real")}),
     ("from quadsim.trajectory import EXPLODED\ndef f(): return {EXPLODED: 1}", {("quadsim.trajectory", "EXPLODED")}),
-]
+    ("try:\n    from quadsim.checks import real\nexcept ImportError:\n    from quadsim.streams import stream as real\n"
+     "def f(): real()", {("quadsim.checks", "real"), ("quadsim.streams", "stream")}),
+    ("class f:\n    def a(self):\n        from quadsim.checks import real as x\n        x()\n"
+     "    def b(self):\n        from quadsim.checks import whole as x\n        x()",
+     {("quadsim.checks", "real"), ("quadsim.checks", "whole")}),
+    ("from quadsim.checks import real\nclass f:\n    def a(self):\n        from quadsim.checks import whole as real\n"
+     "        real()\n    def b(self): real()", {("quadsim.checks", "real"), ("quadsim.checks", "whole")}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "symbols"), REFERENCES)
@@ -389,6 +471,17 @@ def test_references_are_followed_to_where_names_are_defined(text, symbols):
 def test_a_module_that_is_used_as_a_value_counts_with_all_that_it_defines():
     found = uses("from quadsim import streams\ndef f(): return getattr(streams, 'x')")[0]
     assert {("quadsim.streams", "stream"), ("quadsim.streams", "MOST_SEED")} <= found
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from quadsim.streams import *\ndef f(): stream(0)", syntax.LOOSE),
+        ("import importlib\ndef f(): importlib.import_module('quadsim.streams').stream(0)", "f"),
+    ],
+)
+def test_names_that_are_not_written_out_count_with_their_module(text, name):
+    assert {("quadsim.streams", "stream"), ("quadsim.streams", "MOST_SEED")} <= uses(text, name)[0]
 
 
 def test_packages_are_named_where_they_are_used():

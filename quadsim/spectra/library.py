@@ -52,10 +52,20 @@ def load(name: str | Path) -> Measured:
     text = str(name)
     if "\0" in text:
         raise InputError(f"network must be a name in the library or a file, got {checks.shown(text)}")
-    if Path(text).suffix.lower() in (".npz", ".csv") or isinstance(name, Path) or "/" in text:
+    if isinstance(name, Path) or is_path(text):
         return files.read(Path(text))
     checks.choice("network", text, _shipped())
-    return replace(files.read(Path(str(resources("quadsim") / "data" / f"{text}.npz"))), name=text)
+    return replace(files.read(path_of(text)), name=text)
+
+
+def is_path(name: str) -> bool:
+    """Whether this names a file, and not an entry of the library."""
+    return Path(name).suffix.lower() in (".npz", ".csv") or "/" in name
+
+
+def path_of(name: str) -> Path:
+    """The file of spectra that `load` reads."""
+    return Path(name) if is_path(name) else Path(str(resources("quadsim") / "data" / f"{name}.npz"))
 
 
 def sample(

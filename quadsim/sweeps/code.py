@@ -6,7 +6,9 @@ are reused. A fingerprint is computed from the import graph, not listed by hand:
 - Roots are `cells.run`, with the entry point of the cell's own engine, and the classes in the MRO of its optimizer.
 - From each root, references to names of this package are followed, also through imports inside functions and through
   re-exports of a package's ``__init__``. What is reached decides which modules count; each of these is hashed as a
-  whole, by its syntax without comments and docstrings.
+  whole, by its syntax without comments and docstrings, and by what the names that it uses stand for.
+- Modules that are imported on the way and run statements of their own, besides definitions, count too. The package's
+  own ``__init__`` does not: it installs a signal handler.
 - Annotations, and classes that are only compared (``isinstance``, keys of a dict), run no code and are not followed.
 - The kernel's text is hashed in every form that a run may choose (each width, lanes alike or not). It contains the
   rule of the optimizer with the helpers and constants that it uses, also for a user's rule.
@@ -27,7 +29,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from quadsim import compiler
 from quadsim.cases import CASES
 from quadsim.checks import InputError
 from quadsim.optimizers import Optimizer
+from quadsim.spectra.library import path_of
 from quadsim.sweeps import syntax
 from quadsim.sweeps.syntax import DIGITS, LOOSE, PACKAGE, Symbol, hashed, inside, of_text
 
@@ -73,8 +75,11 @@ def of_cell(kind: type[Optimizer], engine: str, noisy: bool) -> Fingerprint:
     """The fingerprint of what runs this kind of optimizer."""
     roots = [(one.__module__, one.__qualname__) for one in kind.__mro__ if inside(one.__module__)]
     reached = _reached(engine, tuple(roots))
-    modules = {name: syntax.module(name).digest for name in reached.modules}
-    modules |= {one.__module__: _foreign(one) for one in kind.__mro__ if _by_hand(one)}
+    for name in reached.modules:
+        if syntax.module(name).edited:
+            raise InputError(f"{name} was edited after quadsim was imported: restart Python to sweep with the new code")
+    modules = {name: hashed(syntax.module(name).digest, *meanings) for name, meanings in reached.modules.items()}
+    modules |= {one.__module__: _foreign(one, kind) for one in kind.__mro__ if _by_hand(one)}
     packages, kernel = reached.packages, ""
     if engine == "iterate":
         widths = (1, compiler.WIDTH, compiler.WIDE)
@@ -98,9 +103,8 @@ def of_data(case: str | None, network: str | None) -> tuple[str, str]:
 
 def of_network(name: str) -> str:
     """The hash of a file of spectra, shipped or the user's own; "absent" for what is not there or no plain file."""
-    shipped = resources(PACKAGE) / "data" / f"{name}.npz"
     try:
-        path = Path(str(shipped)) if shipped.is_file() else Path(name)
+        path = path_of(name)
         state = path.stat()
         if not stat.S_ISREG(state.st_mode) or state.st_size > MOST_BYTES:
             return "absent"
@@ -123,17 +127,18 @@ def _of_file(path: Path, changed: int, size: int) -> str:
 
 
 def _by_hand(kind: type) -> bool:
-    """Whether it is a subclass of Optimizer that somebody wrote outside this package, not made by `rule`."""
-    return issubclass(kind, Optimizer) and not inside(kind.__module__) and not kind.own
+    """Whether somebody wrote it outside this package: an optimizer not made by `rule`, or one of its bases."""
+    home = kind.__module__.partition(".")[0]
+    return not inside(home) and home not in sys.stdlib_module_names and not getattr(kind, "own", False)
 
 
-def _foreign(kind: type[Optimizer]) -> str:
-    """The hash of the module in which a class outside this package stands."""
-    path = getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.rule.__code__.co_filename
+def _foreign(base: type, kind: type[Optimizer]) -> str:
+    """The hash of the module in which a class outside this package stands, a base of an optimizer or itself."""
+    path = getattr(sys.modules.get(base.__module__), "__file__", None) or kind.rule.__code__.co_filename
     try:
         return of_text(Path(path).read_text(encoding="utf-8")).digest
     except (OSError, ValueError, SyntaxError):
-        raise InputError(f"the source of {kind.__module__} cannot be read: put {kind.name} into a file") from None
+        raise InputError(f"the source of {base.__module__} cannot be read: put {kind.name} into a file") from None
 
 
 def _declared(kind: type[Optimizer]) -> Iterator[str]:
@@ -160,29 +165,50 @@ def _version(package: str) -> str:
 
 @dataclass(frozen=True)
 class _Reached:
-    modules: frozenset[str]
+    modules: dict[str, list[str]]  # with what the names mean that its definitions use: re-exports may change
     packages: frozenset[str]  # of others
 
 
 def _reached(engine: str, roots: tuple[Symbol, ...]) -> _Reached:
     """The modules with a definition that can be reached, and the other packages that these definitions use."""
     shared = _closure(((CELLS, "run"), *CONDITIONS[engine]), engine)
-    symbols = shared.union(*(_closure((one,), engine) for one in roots))
-    packages = {package for module, name in symbols for package in syntax.module(module).uses(name)[1]}
-    return _Reached(frozenset(module for module, _ in symbols), frozenset(packages - ONLY_TABLES))
+    modules: dict[str, list[str]] = {}
+    packages: set[str] = set()
+    for module, name in sorted(shared.union(*(_closure((one,), engine) for one in roots))):
+        used = syntax.module(module).uses(name)
+        modules.setdefault(module, []).extend(f"{name}: {meaning}" for meaning in used.meanings)
+        packages |= used.packages
+    return _Reached(modules, frozenset(packages - ONLY_TABLES))
 
 
 @cache
 def _closure(roots: tuple[Symbol, ...], engine: str) -> frozenset[Symbol]:
-    """All definitions that can be reached from some, the entry points of other engines left out."""
+    """All definitions that can be reached from some, the entry points of other engines left out.
+
+    Modules that are loaded on the way and do something when they are imported are reached too.
+    """
     closed = {(CELLS, name) for other, name in ENTRY_POINTS.items() if other != engine}
-    waiting, seen = list(roots), set()
+    waiting, seen, loaded = list(roots), set[Symbol](), set[str]()
     while waiting:
         symbol = waiting.pop()
         if symbol not in seen and symbol not in closed:
             seen.add(symbol)
-            waiting += [(symbol[0], LOOSE), *syntax.module(symbol[0]).uses(symbol[1])[0]]
+            used = syntax.module(symbol[0]).uses(symbol[1])
+            waiting += [(symbol[0], LOOSE), *used.symbols]
+            waiting += ((module, LOOSE) for module in _loaded(used.loads, loaded) if syntax.module(module).runs())
     return frozenset(seen)
+
+
+def _loaded(modules: set[str], before: set[str]) -> list[str]:
+    """These modules and those that they import in turn, without those that were seen before; all are seen then."""
+    waiting, found = list(modules), []
+    while waiting:
+        name = waiting.pop()
+        if name not in before:
+            before.add(name)
+            found.append(name)
+            waiting += syntax.module(name).uses(LOOSE).loads
+    return found
 
 
 ONLY_TABLES = {"pandas"}  # which formats results and computes none

@@ -9,12 +9,14 @@ import ast
 import hashlib
 import re
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import quadsim
 from quadsim.checks import InputError
 
 PACKAGE = __name__.partition(".")[0]
@@ -24,6 +26,7 @@ IGNORED_FIELDS = ("ctx", "kind", "type_comment")
 LOOSE = ""  # in the place of a name: the statements of a module that define none, which run when it is imported
 
 Symbol = tuple[str, str]  # a module, and a name that it defines
+Imports = dict[str, list[tuple[str, ...]]]  # by the name that is bound: a module, and the name in it
 
 
 def inside(module: str) -> bool:
@@ -36,7 +39,9 @@ def module(name: str) -> Module:
     path = _path(name)
     if path is None:
         raise InputError(f"the source of {name} is missing: a cell cannot be named by the code that computes it")
-    return Module(name, path.name == "__init__.py", path.read_text(encoding="utf-8"))
+    found = Module(name, path.name == "__init__.py", path.read_text(encoding="utf-8"))
+    found.edited = quadsim.LOAD_TIME < path.stat().st_mtime_ns <= time.time_ns()  # beyond: by another clock
+    return found
 
 
 @cache
@@ -48,8 +53,19 @@ def _path(name: str) -> Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 
+class Uses(NamedTuple):
+    """What a definition refers to, and what it loads."""
+
+    symbols: list[Symbol]  # of this package
+    packages: set[str]  # other ones
+    meanings: list[str]  # each name that it takes from its module, with the symbols that the name stands for
+    loads: set[str]  # modules of this package that it imports
+
+
 class Module:
     """A module's syntax: what it imports, what it defines, and what each definition uses."""
+
+    edited = False  # after quadsim was imported: this text may not be the code that runs
 
     def __init__(self, name: str, package: bool, text: str) -> None:
         self.name, tree = name, ast.parse(text)
@@ -57,48 +73,85 @@ class Module:
         self._folder = name if package else name.rpartition(".")[0]
         self._imports = self._imported(tree)
         self._nodes: dict[str, list[ast.AST]] = {LOOSE: []}
-        self._uses: dict[str, tuple[list[Symbol], set[str]]] = {}
+        self._uses: dict[str, Uses] = {}
+        self._body = tree.body
         for node in tree.body:
             for defined in _defined(node):
                 self._nodes.setdefault(defined, []).append(node)
 
-    def uses(self, name: str) -> tuple[list[Symbol], set[str]]:
-        """The symbols of this package, and the other packages, that a definition refers to."""
+    def uses(self, name: str) -> Uses:
+        """What a definition uses; for LOOSE, what importing the module does."""
         if name not in self._uses:
             self._uses[name] = self._used(name)
         return self._uses[name]
 
-    def _used(self, name: str) -> tuple[list[Symbol], set[str]]:
-        symbols: list[Symbol] = []
-        packages: set[str] = set()
+    def _used(self, name: str) -> Uses:
+        used = Uses([], set(), [], set())
+        if name == LOOSE:
+            used.loads.update(self._loaded([node for node in self._body if not _for_type_checking(node)], within=False))
+            self._starred(used, self._imports)
         for node in self._nodes.get(name, []):
             scope = _Scope()
             scope.visit(node)
-            imports = {**self._imports, **self._imported(node)} if scope.imports else self._imports
-            for chain, compared in scope.chains:
-                if chain[0] in imports:
-                    module, *names = imports[chain[0]]
-                elif chain[0] in self._nodes:
-                    module, names = self.name, [chain[0]]
-                else:
-                    continue
-                if not inside(module):
-                    packages |= {module.partition(".")[0]} - sys.stdlib_module_names
-                else:
-                    found = _resolved(module, (*names, *chain[1:]))
-                    symbols += (one for one in found if not (compared and _is_class(one)))
-        return symbols, packages
+            within = self._imported(node) if scope.imports else {}
+            used.loads.update(self._loaded([node], within=True) if scope.imports else ())
+            for chain, compared in sorted(scope.chains):
+                found: list[Symbol] = []
+                for module, *names in self._bindings(chain[0], within):
+                    if inside(module):
+                        found += _resolved(module, (*names, *chain[1:]))
+                    else:
+                        used.packages.update({module.partition(".")[0]} - sys.stdlib_module_names)
+                if found:
+                    used.meanings.append(f"{'.'.join(chain)} = {sorted(set(found))}")
+                    used.symbols.extend(one for one in found if not (compared and _is_class(one)))
+            for module in scope.modules:
+                used.symbols.extend(_resolved(module, ()))
+        return used
+
+    def _bindings(self, name: str, within: Imports) -> list[tuple[str, ...]]:
+        """All that a name may stand for: imports in branches or in two methods may bind it to different things."""
+        own = [(self.name, name)] if name in self._nodes else []
+        return [*within.get(name, []), *self._imports.get(name, []), *own]
+
+    def _loaded(self, body: list[Any], *, within: bool) -> Iterator[str]:
+        """Modules that imports load: what is named, if it is a module, and the packages around it but the first."""
+        for node in _statements(body, within=within):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{self._base(node)}.{alias.name}" for alias in node.names]
+            for parts in (name.split(".") for name in names):
+                above = (".".join(parts[: k + 1]) for k in range(1, len(parts)))
+                yield from (name for name in above if _path(name) is not None)
+
+    def _starred(self, used: Uses, imports: Imports) -> None:
+        """A star import counts with all that its module defines."""
+        for module, _ in imports.get("*", []):
+            if inside(module):
+                used.symbols.extend(_resolved(module, ()))
+            else:
+                used.packages.update({module.partition(".")[0]} - sys.stdlib_module_names)
 
     def all(self) -> Iterator[Symbol]:
         """Everything that the module defines or passes on."""
         yield from ((self.name, name) for name in self._nodes)
-        for module, *names in self._imports.values():
-            if inside(module):
+        for module, *names in (one for found in self._imports.values() for one in found):
+            if inside(module) and (module, *names) != (self.name, "*"):
                 yield from _resolved(module, tuple(names))
 
-    def passes_on(self, name: str) -> tuple[str, ...] | None:
-        """The module, and the name in it, that a name is imported from."""
-        return self._imports.get(name)
+    def passes_on(self, name: str) -> list[tuple[str, ...]]:
+        """The modules, and the names in them, that a name is imported from; any name, where all are imported."""
+        starred = [(module, name) for module, _ in self._imports.get("*", []) if inside(module)]
+        return [*self._imports.get(name, []), *(one for one in starred if module(one[0]).provides(name))]
+
+    def provides(self, name: str) -> bool:
+        return self.defines(name) or bool(self.passes_on(name))
+
+    def runs(self) -> bool:
+        """Whether importing it does more than to define names."""
+        return bool(self._nodes[LOOSE])
 
     def defines(self, name: str) -> bool:
         return name in self._nodes
@@ -106,22 +159,26 @@ class Module:
     def is_class(self, name: str) -> bool:
         return all(isinstance(node, ast.ClassDef) for node in self._nodes[name])
 
-    def _imported(self, tree: ast.AST) -> dict[str, tuple[str, ...]]:
+    def _imported(self, tree: ast.AST) -> Imports:
         """The modules, and the names in them, that imports bind; those for type checking too, which nothing uses."""
-        found: dict[str, tuple[str, ...]] = {}
+        found: Imports = {}
         body = tree.body if isinstance(tree, ast.Module) else [tree]
         for node in _statements(body, within=not isinstance(tree, ast.Module)):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     first = alias.name.partition(".")[0]
-                    found[alias.asname or first] = (alias.name if alias.asname else first,)
+                    found.setdefault(alias.asname or first, []).append((alias.name if alias.asname else first,))
             elif isinstance(node, ast.ImportFrom):
-                base = node.module or ""
-                if node.level:
-                    above = self._folder.split(".")[: len(self._folder.split(".")) - node.level + 1]
-                    base = ".".join([*above, *([base] if base else [])])
-                found |= {alias.asname or alias.name: (base, alias.name) for alias in node.names}
+                for alias in node.names:
+                    found.setdefault(alias.asname or alias.name, []).append((self._base(node), alias.name))
         return found
+
+    def _base(self, node: ast.ImportFrom) -> str:
+        """The module that names are imported from."""
+        if not node.level:
+            return node.module or ""
+        above = self._folder.split(".")[: len(self._folder.split(".")) - node.level + 1]
+        return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def _statements(body: list[Any], *, within: bool) -> Iterator[ast.AST]:
@@ -143,11 +200,19 @@ def _defined(node: ast.stmt) -> list[str]:
     names = [one.id for target in targets for one in _flat(target) if isinstance(one, ast.Name)]
     if len(names) == sum(1 for target in targets for _ in _flat(target)) > 0:
         return names
-    if isinstance(node, ast.Import | ast.ImportFrom):
+    if isinstance(node, ast.Import | ast.ImportFrom) or _for_type_checking(node) or _is_docstring(node):
         return []
     inner = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
     inner += [one.name for one in ast.walk(node) if isinstance(one, ast.FunctionDef | ast.ClassDef)]
     return [LOOSE, *inner]
+
+
+def _for_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _flat(target: ast.expr) -> Iterator[ast.expr]:
@@ -168,11 +233,12 @@ def _resolved(name: str, names: tuple[str, ...]) -> tuple[Symbol, ...]:
     if not names:
         return tuple(own.all()) if name != PACKAGE else ()
     first, rest = names[0], names[1:]
-    if own.defines(first):
-        return ((name, first),)
-    passed = own.passes_on(first)
-    if passed is not None and passed != (name, first):
-        return _resolved(passed[0], (*passed[1:], *rest)) if inside(passed[0]) else ()
+    found: tuple[Symbol, ...] = ((name, first),) if own.defines(first) else ()
+    passed = [one for one in own.passes_on(first) if one != (name, first)]
+    for source, *there in passed:
+        found += _resolved(source, (*there, *rest)) if inside(source) else ()
+    if found or passed:
+        return found
     if _path(f"{name}.{first}") is not None:
         return _resolved(f"{name}.{first}", rest)
     return tuple(own.all()) if name != PACKAGE else ()
@@ -190,6 +256,7 @@ class _Scope(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.chains: set[tuple[tuple[str, ...], bool]] = set()
+        self.modules: list[str] = []  # of this package that are named in a text, as for `import_module`
         self.imports = False
         self._local: list[set[str]] = []
 
@@ -201,7 +268,8 @@ class _Scope(ast.NodeVisitor):
         self._note([node.id])
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        pass
+        if isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}.") and _path(node.value) is not None:
+            self.modules.append(node.value)
 
     def visit_Attribute(self, node: ast.Attribute, compared: bool = False) -> None:
         chain, inner = [node.attr], node.value
