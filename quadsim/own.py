@@ -40,7 +40,7 @@ SCOPES = ("coordinate", "block", "all")
 COLUMNS = {  # of tables, where settings are columns too
     "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
     "status", "engine", "batch", "factor", "noise", "label_noise", "schedule", "settings", "level", "lower", "median",
-    "upper", "diverged", "log_loss", "best", "scores", "edge", "failed", "given",
+    "upper", "diverged", "log_loss", "best", "scores", "edge", "failed", "given", "rowid",
 }  # fmt: skip
 
 

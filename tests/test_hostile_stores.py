@@ -120,6 +120,41 @@ def test_a_store_with_more_than_its_tables_is_refused(command, statement):
     assert Path("s.db").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("columns", "after"),
+    [
+        ("status, CHECK (length(hex(zeroblob(100000000))) > 0)", ""),
+        ("status COLLATE NOCASE", ""),
+        ("status, rowid TEXT DEFAULT 'x'", ""),
+        ("status DEFAULT (random())", ""),
+        ("status REFERENCES sweeps (name) ON DELETE CASCADE", ""),
+        ("status, PRIMARY KEY (key)", " WITHOUT ROWID"),
+    ],
+)
+def test_a_table_with_another_definition_is_refused(command, columns, after):
+    made("s.db")
+    with closing(sqlite3.connect("s.db")) as base:
+        base.execute("DROP TABLE cells")
+        base.execute(f'CREATE TABLE cells (key BLOB NOT NULL UNIQUE, "(checksum)" BLOB, {columns}){after}')
+        base.execute("INSERT INTO cells (key) VALUES (x'01')")
+        base.commit()
+    for words in ("status s.db", "export s.db out=r.csv", "merge s.db store=new.db", f"{SWEEP} store=s.db"):
+        code, out, err = command(words)
+        assert (code, out, err.count("\n"), "damaged" in err) == (2, "", 1, True)
+
+
+def test_a_table_with_any_name_and_default_of_a_column_is_read(command):
+    names = ['a"b', "it's", "a, b)", "DEFAULT 5", "CHECK (1)", "κ"]
+    made("s.db", [{"status": "a"}])
+    with Store.writing("s.db") as store:
+        usual = dict(zip(names, ("it's, (x)", "CHECK (1)", -1e-300, 5, 1e22, 0.5), strict=True))
+        store.add([{"key": bytes([9]) * 24, "status": "b", **dict.fromkeys(names, 2.0)}], usual)
+    assert command("status s.db")[::2] == (0, "")
+    with Store("s.db") as store:
+        assert len(store) == 2
+        assert not store.damage
+
+
 def test_a_network_that_a_store_names_is_not_waited_for(command, tmp_path):
     os.mkfifo("pipe")
     made("s.db", [{}])
@@ -241,6 +276,28 @@ def test_status_of_a_huge_sweep_answers_at_once(command, name):
     assert (code, err) == (0, "")
     assert time.perf_counter() - began < 20  # some of which is imports
     assert "at least 2 of 100,000,000 cells done" in out
+
+
+def test_status_of_many_large_sweeps_answers_at_once(command):
+    """Each of them is small enough to be counted cell by cell; all together are not."""
+    made("s.db", [{}])
+    with Store.writing("s.db") as store:
+        for number in range(40):
+            keys = {"case": "3", "optimizers": "gd", "kappa": "10,100", "seed": f"{number}..99999"}
+            store.begin(name=f"n{number}", command="", keys=keys, swept=[], cells=200_000, versions={}, done=1)
+    began = time.perf_counter()
+    code, out, err = command("status s.db")
+    assert (code, err, out.count("at least 1 of 200,000 cells done")) == (0, "", 39)
+    assert time.perf_counter() - began < 10
+
+
+def test_plot_of_long_words_and_odd_columns(command):
+    made("s.db", [{"self": "=1", "kappa": 10.0, "steps_to_tol": 5, "seed": 0, "case": 3},
+                  {"self": "b", "kappa": 10.0, "steps_to_tol": 6, "seed": 0, "case": 3}],
+         command="x" * 100_000, swept=["self"])  # fmt: skip
+    code, _, err = command("plot s.db")
+    assert (code, err) == (0, "")
+    assert "\n'=1," in "".join(path.read_text() for path in Path("figures").glob("*.csv"))
 
 
 def test_a_sweep_counts_what_it_does(command):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 import zlib
 from contextlib import suppress
@@ -81,6 +82,12 @@ def check_file(path: Path, *, new: bool) -> None:
         raise InputError(f"{name} is not a store of a sweep; it is left as it is: give another file")
 
 
+# The definition of a table as `layout` writes it: SQLite evaluates constraints, collations and generated columns when
+# it reads, and a table without rowid has no row numbers.
+_NAME = r'(?:"(?:[^"]|"")*+"|\w++)'
+_DEFAULT = r"(?: DEFAULT (?:-?[\d.]++(?:e[+-]?\d++)?|'(?:[^']|'')*+'))?"
+_COLUMN = rf"{_NAME}(?: BLOB| TEXT| INTEGER)?(?: PRIMARY KEY| NOT NULL UNIQUE)?{_DEFAULT}"
+DEFINITION = re.compile(rf"CREATE TABLE {_NAME} ?\({_COLUMN}(?:, {_COLUMN})*+\)")
 TABLES = {1: {"cells", "sweeps"}, 2: {"cells", "sweeps", "codes", "totals"}}
 
 
@@ -97,13 +104,13 @@ def check_base(base: sqlite3.Connection, path: Path) -> int:
         raise InputError(
             f"{name} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): it is left as it is"
         )
-    tables = {table for kind, table, sql in there if kind == "table" and str(sql).startswith("CREATE TABLE ")}
+    tables = {table for kind, table, sql in there if kind == "table" and DEFINITION.fullmatch(str(sql))}
     others = [(kind, table) for kind, table, _ in there
               if table not in tables and not str(table).startswith("sqlite_autoindex_")]  # fmt: skip
     if version and (tables != TABLES.get(version) or others):  # also: no view or trigger that would run on its own
         raise InputError(f"{name} is damaged (its tables are not those of a store): it is left as it is")
     for _, column, *_, hidden in base.execute("PRAGMA table_xinfo(cells)"):
-        if hidden or not str(column).isprintable():
+        if hidden or not str(column).isprintable() or str(column).lower() == "rowid":
             raise InputError(f"{name} is damaged (its columns): it is left as it is")
     return int(version)
 

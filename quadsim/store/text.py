@@ -44,8 +44,11 @@ def csv_cell(value: Any) -> Any:
 
 def csv_table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same for a whole table and the names of its columns."""
-    texts = {str(name): frame[name].map(csv_cell) for name in frame if frame[name].dtype.kind not in "iufb"}
-    return frame.assign(**texts).rename(columns=csv_cell) if texts else frame.rename(columns=csv_cell)
+    safe = frame.copy(deep=False)
+    for name in frame:
+        if frame[name].dtype.kind not in "iufb":
+            safe[name] = frame[name].map(csv_cell)
+    return safe.rename(columns=csv_cell)
 
 
 def json_text(value: Any, **options: Any) -> str:

@@ -100,18 +100,26 @@ def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return found
 
 
-def done(one: dict[str, Any], halves: set[bytes]) -> tuple[int | None, bool]:
-    """How many cells of a stored sweep have a row, by whatever code; whether that is exact, or at least so many.
+class Progress:
+    """How many cells of each stored sweep have a row, by whatever code.
 
-    Cells are counted one by one where they are few. Otherwise, or with a user's rules that are not loaded, the sweep's
-    own count is taken, which misses rows that other sweeps have added since.
+    Cells are counted one by one where they are few in all sweeps together. Otherwise, or with a user's rules that are
+    not loaded, the sweep's own count is taken, which misses rows that other sweeps have added since.
     """
-    keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # never loaded from here
-    try:
-        everything, of_one = combinations(keys)
-        if everything <= MOST_WALKED and of_one <= MOST_DECK:
-            grid = Grid.read(keys, limit=MOST_WALKED)
-            return sum(key[:HALF] in halves for group in grid.walk() for key in group.keys), True
-    except Exception:  # a rule that is not loaded, a key that is no more
-        pass
-    return one["done"], one["done"] == one["cells"]
+
+    def __init__(self, halves: set[bytes]) -> None:
+        self._halves = halves
+        self._walks, self._deck = MOST_WALKED, MOST_DECK  # cells that may still be looked up, and be made
+
+    def done(self, one: dict[str, Any]) -> tuple[int | None, bool]:
+        """How many cells of a sweep are done; whether that is exact, or at least so many."""
+        keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # never loaded from here
+        try:
+            everything, of_one = combinations(keys)
+            if everything <= self._walks and of_one <= self._deck:
+                self._walks, self._deck = self._walks - everything, self._deck - of_one
+                grid = Grid.read(keys, limit=MOST_WALKED)
+                return sum(key[:HALF] in self._halves for group in grid.walk() for key in group.keys), True
+        except Exception:  # a rule that is not loaded, a key that is no more
+            pass
+        return one["done"], one["done"] == one["cells"]

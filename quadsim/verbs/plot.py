@@ -50,7 +50,7 @@ def plot(words: Words) -> int:
     labels = {name: kind.label for name, kind in optimizers.OPTIMIZERS.items()}
     said = {key: text for key, text in keys.items() if key not in ("out", "store")}
     line = command("plot", {"store": path.name, **said})
-    commands = [one["command"] for one in rows.sweeps if one["command"]]
+    commands = [printable(one["command"], MAX_LINE_SHOWN) for one in rows.sweeps if one["command"]]
     made = "; ".join([*(commands if len(commands) == 1 else []), *([line] if said or len(commands) != 1 else [])])
     try:
         table = plots.medians(rows.frame, rows.axes, rows.y)

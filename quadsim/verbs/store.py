@@ -37,15 +37,15 @@ def status(words: Words) -> int:
 
     with Store(path) as store, store.snapshot():
         from quadsim import own
-        from quadsim.sweeps.reuse import done, reuse
+        from quadsim.sweeps.reuse import Progress, reuse
 
         for file in grammar.several("rules", words.keys["rules"]) if "rules" in words.keys else []:
             own.load(file)
         keys = store.keys()
-        halves = {key[:HALF] for key in keys}
+        progress = Progress({key[:HALF] for key in keys})
         sweeps = []
         for one in store.sweeps():
-            count, exact = done(one, halves)
+            count, exact = progress.done(one)
             sweeps.append({**one, "done": count, "exact": exact})
         code = reuse(store)
         result: dict[str, Any] = {
