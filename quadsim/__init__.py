@@ -44,7 +44,7 @@ import importlib  # noqa: E402
 import time  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-LOAD_TIME = time.time_ns()  # source that is edited later is not the code that runs here
+_LOAD_TIME = time.time_ns()  # source that is edited later is not the code that runs here
 
 if TYPE_CHECKING:
     from quadsim import optimizers, plots, spectra, table, theory

@@ -97,7 +97,7 @@ def keys():
 
 modules = {}
 usual = syntax.Module
-quadsim.LOAD_TIME = 2**63  # every edit here is of code that was imported
+quadsim._LOAD_TIME = 2**63  # every edit here is of code that was imported
 syntax.Module = lambda name, package, text: modules.setdefault((name, text), usual(name, package, text))
 
 

@@ -98,7 +98,7 @@ def test_no_traceback_from_the_first_line_on(interrupted, entry):
     "words",
     [
         ["verify", "draws=3000"],
-        ["sweep", "case=3", "kappa=10:1e6:log50", "seed=0..99", "optimizers=adam", "workers=2", "store=s.db"],
+        ["sweep", "case=3", "kappa=10:1e6:log500", "seed=0..99", "optimizers=adam", "workers=2", "store=s.db"],
         ["bench", "parts=steps", "sizes=3x3", "peers=numpy"],
     ],
     ids=lambda words: words[0],

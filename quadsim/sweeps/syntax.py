@@ -40,7 +40,7 @@ def module(name: str) -> Module:
     if path is None:
         raise InputError(f"the source of {name} is missing: a cell cannot be named by the code that computes it")
     found = Module(name, path.name == "__init__.py", path.read_text(encoding="utf-8"))
-    found.edited = quadsim.LOAD_TIME < path.stat().st_mtime_ns <= time.time_ns()  # beyond: by another clock
+    found.edited = quadsim._LOAD_TIME < path.stat().st_mtime_ns <= time.time_ns()  # beyond: by another clock
     return found
 
 
