@@ -200,6 +200,33 @@ def test_what_did_not_reach_the_tolerance_has_a_triangle_at_the_limit_and_what_d
     assert [y for _, y in marks(flat.axes[0], "^")] == [5000, 5000]  # batch 3, and none as a horizontal line
 
 
+def test_what_did_not_reach_the_tolerance_is_marked_against_the_distance_too():
+    frame = table_of(heterogeneity=[0.0, 0.5, 1.0]).assign(js_distance=lambda rows: 0.6 * rows["heterogeneity"])
+    frame[["steps_to_tol", "last_step", "status"]] = np.nan, 200, "max-steps"
+    frame.loc[frame["heterogeneity"] == 1, "status"] = "diverged"
+    _, distance = plots.against(frame, "heterogeneity").axes
+    marks = {line.get_marker(): list(line.get_xdata()) for line in distance.lines if line.get_marker() in ("^", "x")}
+    assert marks == {"^": [0.0, 0.3], "x": [0.6]}
+    assert "Jensen" in distance.get_xlabel()
+
+
+def test_names_of_axes_are_inside_the_figure():
+    frame = table_of(heterogeneity=[0.0, 0.5, 1.0]).assign(js_distance=lambda rows: 0.6 * rows["heterogeneity"])
+    figure = plots.against(frame, "heterogeneity", labels={"adam": "an optimizer with a long name"})
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        assert axes.xaxis.label.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_setting_of_one_optimizer_in_the_titles_of_panels_is_said_to_be_its_own():
+    mine = table_of(kappa=[10.0, 100.0, 1000.0], momentum=[0.5, 0.9]).assign(optimizer="heavy-ball")
+    others = table_of(kappa=[10.0, 100.0, 1000.0]).assign(optimizer="nesterov", momentum=0.8)
+    figure = plots.sweep_figure(pd.concat([mine, others]), axes=["kappa", "momentum"])
+    assert [one.get_title(loc="left") for one in figure.axes] == ["momentum = 0.5", "momentum = 0.9"]
+    assert "Swept for some optimizers alone, the others repeated: momentum (Heavy ball)." in caption(figure)
+    assert "alone" not in caption(plots.sweep_figure(mine, axes=["kappa", "momentum"]))
+
+
 # ---- from the command line
 
 

@@ -67,6 +67,7 @@ def key(table: pd.DataFrame, x: str | None, y: str, frame: pd.DataFrame, labels:
     told = ["One seed for each point." if one else f"{marks[0]}: medians over {seeds(table)}; {marks[1]}: quartiles."]
     steps, diverged, absent = y == "steps_to_tol", broken(table), table["median"].isna()
     told.append(_flat(table, x, labels) if x else "")
+    told.append(_repeated(table, x, labels))
     if x and steps and table.loc[table[x].notna(), "predicted"].notna().any():
         told.append("Dashed: theory, ln tol² / ln ρ for the predicted factor ρ on the loss per step.")
     late = (table["reached"] < table["draws"]) & ~diverged & steps
@@ -107,6 +108,16 @@ def _flat(table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> str:
     if len(flat) and not flat["optimizer"].isin(without).all() and len(without) < flat["optimizer"].nunique():
         told.insert(0, setting(x, None))
     return f"Horizontal lines: {'; '.join(told)}." if told else ""
+
+
+def _repeated(table: pd.DataFrame, x: str | None, labels: Mapping[str, str]) -> str:
+    """Which settings in the titles of panels are those of some optimizers alone."""
+    told = []
+    for name, having in applicable(table).items():
+        ours = [label for one, label in labels.items() if one in having]
+        if name != x and table[name].nunique() > 1 and 0 < len(ours) < len(labels):
+            told.append(f"{plain_name(name)} ({and_(ours)})")
+    return f"Swept for some optimizers alone, the others repeated: {', '.join(told)}." if told else ""
 
 
 def dealt(table: pd.DataFrame, frame: pd.DataFrame) -> str:

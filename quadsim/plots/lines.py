@@ -99,7 +99,7 @@ def against(
             ends = _lines(main, part, x, scale, heights, colours, marks, steps=y == "steps_to_tol")
             _label_ends(main, ends, texts[number], colours)
             if each == 2:
-                _along_distance(sheet.axes[2 * number + 1], part, x, heights, colours, marks)
+                _along_distance(sheet.axes[2 * number + 1], part, x, heights, colours, marks, steps=y == "steps_to_tol")
         sheet.finish()
     return sheet.figure
 
@@ -120,6 +120,36 @@ class _Marks:
         share = (5 + apart * len(those)) / tall
         return _Marks([name for name in names if name in those], apart, 1.05 * share / (1 - share))
 
+    def row(self, name: str) -> float:
+        """How many points above a limit the marks of an optimizer are."""
+        return self.apart * self.names.index(name) if name in self.names else 0.0
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The medians of a line, absent where they were not reached, and the marks for those."""
+
+    median: np.ndarray
+    diverged: np.ndarray
+    gone: np.ndarray  # the median was not reached
+    partly: np.ndarray  # the upper quartile was not reached
+    beyond: np.ndarray  # the height of a mark
+
+    @staticmethod
+    def of(line: pd.DataFrame, heights: Heights, *, steps: bool) -> _Points:
+        median, upper, limit = (floats(line[name]) for name in ("median", "upper", "limit"))
+        diverged = broken(line)
+        median[diverged & (median > heights.high)] = np.nan
+        gone = np.isnan(median) & (steps | diverged)
+        partly = np.isfinite(median) & np.isnan(upper) & np.isfinite(limit)
+        return _Points(median, diverged, gone, partly, np.where(diverged | ~np.isfinite(limit), heights.high, limit))
+
+    def mark(self, axes: Axes, at: np.ndarray, colour: str, marks: _Marks, name: str) -> None:
+        kinds = (self.gone & ~self.diverged, "^", 4.0), (self.partly, "^", 2.6), (self.gone & self.diverged, "x", 3.5)
+        for chosen, mark, size in kinds:
+            if chosen.any():
+                _mark(axes, at[chosen], self.beyond[chosen], mark, size, colour, marks.row(name))
+
 
 def _lines(
     axes: Axes,
@@ -138,29 +168,22 @@ def _lines(
         colour, stroke = colours[str(name)], LINES.get(str(name), "-")
         flat, line = both[both[x].isna()], both[both[x].notna()].sort_values(x)
         at = scale.place(floats(line[x]))
-        lower, median, upper, limit, theory = (floats(line[c]) for c in (*QUARTILES, "limit", "predicted"))
-        diverged = broken(line)
-        median[diverged & (median > heights.high)] = np.nan
-        gone = np.isnan(median) & (steps | diverged)
-        partly = np.isfinite(median) & np.isnan(upper) & np.isfinite(limit)
+        lower, upper, limit, theory = (floats(line[c]) for c in ("lower", "upper", "limit", "predicted"))
+        points = _Points.of(line, heights, steps=steps)
         top = np.where(np.isfinite(upper), upper, limit)
-        banded = np.isfinite(lower + top) & (line["draws"] > 1).to_numpy() & ~(gone & diverged)
+        banded = np.isfinite(lower + top) & (line["draws"] > 1).to_numpy() & ~(points.gone & points.diverged)
         if banded.any():
             axes.fill_between(at, lower, top, where=list(banded), color=colour, alpha=0.18, linewidth=0)
         if at.size == 1 and banded.any():
             axes.vlines(at, lower, top, color=colour, alpha=0.35, linewidth=3)
-        axes.plot(at, median, color=colour, linestyle=stroke, linewidth=1.4, marker="o",
+        axes.plot(at, points.median, color=colour, linestyle=stroke, linewidth=1.4, marker="o",
                   markersize=2.6 if at.size <= 60 else 0)  # fmt: skip
         if np.isfinite(theory).any():
             axes.plot(at, np.where(np.isfinite(theory), theory, np.nan), color=colour, linewidth=0.8,
                       linestyle=(0, (4, 2.5)), gid="theory")  # fmt: skip
-        beyond = np.where(diverged | ~np.isfinite(limit), heights.high, limit)
-        if (gone | partly).any():
-            row = marks.apart * marks.names.index(str(name))
-            for chosen, mark, size in ((gone & ~diverged, "^", 4.0), (partly, "^", 2.6), (gone & diverged, "x", 3.5)):
-                _mark(axes, at[chosen], beyond[chosen], mark, size, colour, row)
-        drawn = np.where(gone, beyond, median)
-        row = marks.apart * marks.names.index(str(name)) if str(name) in marks.names else 0.0
+        points.mark(axes, at, colour, marks, str(name))
+        drawn = np.where(points.gone, points.beyond, points.median)
+        row = marks.row(str(name))
         levels = [*drawn[np.isfinite(drawn)][-1:], *_level(axes, flat, heights, colour, stroke, row, steps=steps)]
         if levels:
             ends[str(name)] = float(levels[0])
@@ -203,12 +226,21 @@ def _level(
 
 
 def _along_distance(
-    axes: Axes, part: pd.DataFrame, x: str, heights: Heights, colours: Mapping[str, str], marks: _Marks
+    axes: Axes,
+    part: pd.DataFrame,
+    x: str,
+    heights: Heights,
+    colours: Mapping[str, str],
+    marks: _Marks,
+    *,
+    steps: bool,
 ) -> None:
     """The medians once more, against the mean distance between the blocks' spectra."""
     for name, line in part[part[x].notna()].sort_values(x, kind="stable").groupby("optimizer", sort=False):
-        axes.plot(line["js_distance"], floats(line["median"]), color=colours[str(name)], linewidth=0.9,
-                  linestyle=LINES.get(str(name), "-"), marker="o", markersize=3)  # fmt: skip
+        colour, at, points = colours[str(name)], floats(line["js_distance"]), _Points.of(line, heights, steps=steps)
+        axes.plot(at, points.median, color=colour, linewidth=0.9, linestyle=LINES.get(str(name), "-"), marker="o",
+                  markersize=3)  # fmt: skip
+        points.mark(axes, at, colour, marks, str(name))
     most = float(np.log(2))
     axes.axvline(most, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
     axes.set_xlim(-0.03 * most, 1.03 * most)

@@ -124,7 +124,7 @@ class Sheet:
         self.up = evenly_wrapped(up, whole, 8)
         left += 0.125 * len(self.up)
         plot = (wide - left - 0.1 - bar - labels - between * (columns - 1)) / columns
-        self.across = [evenly_wrapped(text, plot + min(beside, 0.4), 8) for text in across]
+        self.across = [evenly_wrapped(text, plot + (0.0 if once else min(beside, 0.4)), 8) for text in across]
         told, small = heading(title, len(titles)), wrapped(caption, wide - 0.16, 6.5)
         entry = 0.67 + width_of([handle.get_label() for handle in legend])
         many = max(1, min(len(legend), int((wide - 0.1) / entry)))
