@@ -282,6 +282,30 @@ def test_none_selects_rows_without_the_key(command):
         assert sorted(read_csv(table).get("batch", pd.Series(batches)).fillna(0).unique()) == batches
 
 
+def test_every_listed_value_must_be_in_a_row(command):
+    command("sweep case=3 kappa=10,100 optimizers=gd,adam adam.lr=0.1,0.2 noise=none,0.1 seed=0..1 steps=5 store=s.db")
+    for words, reason in {
+        "optimizers=gd,adamm": "no row with optimizer adamm: it has adam, gd",
+        "kappa=10,11": "no row with kappa 11: it has 10, 100",
+        "adam.lr=0.1,0.5": "no row with adam.lr 0.5: it has 0.1, 0.2",
+        "seed=0,7": "no row with seed 7: it has 0, 1",
+        "seed=none": "no row with seed none: it has 0, 1",
+        "seed=5..9": "no row with seed 5..9: it has 0, 1",
+        "batch=none,3": "no row with batch 3: it has none",
+    }.items():
+        code, _, err = command("plot s.db", words)
+        assert (code, err) == (2, f"quadsim: s.db has {reason}\n"), words
+    for words, settings in {
+        "batch=none": 12,
+        "noise=none": 6,
+        "label_noise=none": 12,
+        "kappa=1:100:log3": 12,
+        "seed=0..999999999": 12,
+    }.items():
+        code, out, err = command("plot s.db", words, "--json")
+        assert (code, err, json.loads(out)["settings"]) == (0, "", settings), words
+
+
 def test_learning_rates_that_nobody_gave(command):
     command("sweep case=3 kappa=10,100,1000 optimizers=gd,adam adam.lr=0.05,0.1 seed=0..2 steps=900 store=s.db")
     assert json.loads(command("plot s.db --json")[1])["settings"] == 3 * 3

@@ -52,7 +52,7 @@ WORDS: dict[str, Iterable[str]] = {
 SETTINGS = (  # columns that say what a cell is; other settings of optimizers follow
     *AXES, "kappa_from", "optimizer", "lr", "lr_from", "momentum_from",
 )  # fmt: skip
-USUAL = {"noise": 0.0, "label_noise": 0.0, "schedule": "constant", "warmup": 0.0}  # of cells that do not say
+USUAL: dict[str, Any] = {"noise": 0.0, "label_noise": 0.0, "schedule": "constant", "warmup": 0.0}  # by default
 RESULTS = (
     "status", "steps_to_tol", "last_step", "loss", "grad_norm", "dim", "max_block_kappa", "kappa_eff", "r",
     "js_distance", "arrangement", "arrangements", "predicted_rate", "measured_rate", "seconds", "error",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,8 @@ def _read(store: Store, keys: dict[str, str]) -> _Rows:
     for name, usual in axes.USUAL.items():  # rows of merged stores may leave out what is usual
         if name in frame:
             frame[name] = frame[name].where(frame[name].notna(), usual)
+    for column in set(selectors.values()) - set(frame):  # no row has the key
+        frame = frame.assign(**{column: axes.USUAL.get(column)})
     for key, column in selectors.items():
         frame = _select(store.path, frame, key, column, keys[key])
     swept = dict.fromkeys(name for one in sweeps for name in one["swept"] if name in frame)
@@ -158,51 +161,67 @@ def _column(key: str, there: list[str], what: str = "key") -> str:
         if column not in known:
             checks.choice(f"setting of {owner}", setting, [name.partition(".")[2] or name for name in known])
     settings = [name for name in there if name not in axes.RESULTS]
-    allowed = [*there, *OWN_KEYS] if what == "key" else there if column in there else settings
-    return checks.choice(what, column, allowed)
+    if what == "key":
+        return checks.choice(what, column, [*dict.fromkeys([*settings, *axes.AXES, *there]), *OWN_KEYS])
+    return checks.choice(what, column, there if column in there else settings)
 
 
 def _select(path: Path, frame: pd.DataFrame, key: str, column: str, text: str) -> pd.DataFrame:
-    """The rows with one of the values that the text lists; NAME.SETTING leaves the rows of other optimizers."""
-    chosen = _among(frame, key, column, text)
+    """The rows with one of the values that the text lists; NAME.SETTING leaves the rows of other optimizers.
+
+    Each value of a list must be in some row. Ranges (``0..29``, ``1:100:log9``) need not be complete.
+    """
     owner, dot, _ = key.partition(".")
-    if dot:
-        mine = frame["optimizer"].eq(owner).to_numpy()
-        if not mine.any():
-            raise InputError(f"{path} has no rows of {owner}: it has {', '.join(frame['optimizer'].unique())}")
-        if not (chosen & mine).any():
-            raise _none_left(path, key, text, frame.loc[mine, column])
-        return frame[chosen | ~mine].reset_index(drop=True)
-    if not chosen.any():
-        raise _none_left(path, column, text, frame[column])
-    return frame[chosen].reset_index(drop=True)
+    mine = frame["optimizer"].eq(owner).to_numpy(dtype=bool) if dot else np.ones(len(frame), dtype=bool)
+    if not mine.any():
+        raise InputError(f"{path} has no rows of {owner}: it has {', '.join(frame['optimizer'].unique())}")
+    values = _values(key, column, text)
+    is_range = isinstance(values, range) or ":" in text or ".." in text
+    chosen = np.zeros(len(frame), dtype=bool)
+    for some in [values] if is_range else [[value] for value in values]:
+        found = _among(frame, key, column, some) & mine
+        if not found.any():
+            told = text if is_range else "none" if some[0] is None else _shown(some[0])
+            raise _none_left(path, key if dot else column, told, frame.loc[mine, column])
+        chosen |= found
+    return frame[chosen | ~mine].reset_index(drop=True)
 
 
-def _none_left(path: Path, key: str, text: str, column: pd.Series) -> InputError:
+def _none_left(path: Path, key: str, told: str, column: pd.Series) -> InputError:
     values = column.drop_duplicates()
     there = sorted(values.dropna(), key=lambda value: (isinstance(value, str), value))
-    shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in there]
-    shown = [*shown, *(["none"] if values.isna().any() else [])]
-    told = " or ".join(grammar.several(key, text)[:3])
+    shown = [*map(_shown, there), *(["none"] if values.isna().any() else [])]
     return InputError(_cut(f"{path} has no row with {key} {told}: it has {', '.join(shown)}"))
 
 
-def _among(frame: pd.DataFrame, key: str, column: str, text: str) -> np.ndarray:
-    """Where a column has one of the values that a text lists, written as for a sweep: `none,3`, `0..4`, `1:9:lin3`."""
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _values(key: str, column: str, text: str) -> Sequence[Any]:
+    """The values that a text lists, written as for a sweep: `none,3`, `0..4`, `1:9:lin3`."""
+    from quadsim.sweeps import axes
+
+    if column == "seed" and ".." in text:
+        return axes.seeds(text)  # a range, of up to 10⁹ seeds
+    if column in axes.AXES:
+        return [axes.typed(column, one) for one in axes.values(column, text)]
+    return [_plain(one) for one in grammar.alternatives(key, text)]
+
+
+def _among(frame: pd.DataFrame, key: str, column: str, values: Sequence[Any]) -> np.ndarray:
+    """Where a column has one of the values."""
     import pandas as pd
 
     from quadsim.plots.medians import ORIGINS
     from quadsim.sweeps import axes
 
-    values: list[Any]
-    if column == "seed":
-        values = list(axes.seeds(text))
-    elif column in axes.AXES:
-        values = [axes.typed(column, one) for one in axes.values(column, text)]
-    else:
-        values = [_plain(one) for one in grammar.alternatives(key, text)]
     given = frame[column]
+    if isinstance(values, range):
+        return given.between(values[0], values[-1]).to_numpy(dtype=bool, na_value=False)
     absent = given.isna()
+    if column in axes.USUAL:
+        absent |= given.eq(axes.USUAL[column])
     if ORIGINS.get(column) in frame:
         absent |= frame[ORIGINS[column]].isin(["theory", "default", "spectrum"])
     texts = [str(value).lower().replace("_", "-") if column == "optimizer" else str(value) for value in values]
