@@ -295,7 +295,7 @@ def test_every_listed_value_must_be_in_a_row(command):
     }.items():
         code, _, err = command("plot s.db", words)
         assert (code, err) == (2, f"quadsim: s.db has {reason}\n"), words
-    for words, settings in {
+    for words, count in {
         "batch=none": 12,
         "noise=none": 6,
         "label_noise=none": 12,
@@ -303,7 +303,7 @@ def test_every_listed_value_must_be_in_a_row(command):
         "seed=0..999999999": 12,
     }.items():
         code, out, err = command("plot s.db", words, "--json")
-        assert (code, err, json.loads(out)["settings"]) == (0, "", settings), words
+        assert (code, err, json.loads(out)["settings"]) == (0, "", count), words
 
 
 def test_learning_rates_that_nobody_gave(command):
