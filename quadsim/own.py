@@ -40,7 +40,7 @@ SCOPES = ("coordinate", "block", "all")
 COLUMNS = {  # of tables, where settings are columns too
     "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
     "status", "engine", "batch", "factor", "noise", "label_noise", "schedule", "settings", "level", "lower", "median",
-    "upper", "diverged", "log_loss", "best", "scores", "edge", "failed", "given", "rowid",
+    "upper", "diverged", "underflow", "minimizer", "log_loss", "best", "scores", "edge", "failed", "given", "rowid",
 }  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def rule_of(
         if one is not None:
             rules.keep_source(one)
     source = rules.source(function)
-    word = (name or source.function.__name__).lower().replace("_", "-")
+    word = _word(source, name)
     if word in OPTIMIZERS and not OPTIMIZERS[word].own:
         raise source.error(source.tree, f"there is an optimizer {word} already: give the rule another name")
     if not isinstance(label, str | None):
@@ -187,6 +187,14 @@ def rule_of(
     )
     OPTIMIZERS[word] = kind
     return kind
+
+
+def _word(source: Source, name: object) -> str:
+    """The word of the command line, if it can be written there: `mine`, `my-rule`."""
+    given = source.function.__name__ if name is None else name
+    if not isinstance(given, str) or not given.replace("-", "_").isidentifier():
+        raise source.error(source.tree, f"name must be a word such as my-rule, got {checks.shown(given)}")
+    return given.lower().replace("_", "-")
 
 
 def load(path: str) -> list[str]:

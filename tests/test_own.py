@@ -165,6 +165,8 @@ BAD = {
     "a setting of another meaning": (3, "def a(g, scope=2.0, lr=0.1):\n    return lr * g", "scope is reserved"),
     "a setting called label": (3, "def a(g, label=2.0, lr=0.1):\n    return lr * g", "label is reserved"),
     "a setting that is a column": (3, "def a(g, median=2.0, lr=0.1):\n    return lr * g", "median is reserved"),
+    "a column of tuning": (3, "def a(g, underflow=2.0, lr=0.1):\n    return lr * g", "underflow is reserved"),
+    "a column of problems": (3, "def a(g, minimizer=2.0, lr=0.1):\n    return lr * g", "minimizer is reserved"),
     "a decorator": (2, "@wraps\ndef a(g, lr=0.1):\n    return lr * g", "has a decorator"),
     "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
     "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
@@ -568,3 +570,21 @@ def test_an_edited_file_that_was_imported_before_is_noticed(tmp_path, monkeypatc
 
     with pytest.raises(RuleError, match="the text of edited has changed since it was loaded"):
         qs.solve(qs.case(3), uses_it(), max_steps=1)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a,b", "a=b", "a b", "", "1a", 3, "a;b"])
+def test_a_name_must_be_a_word_of_the_command_line(name):
+    def plain(g, lr=0.1):
+        return lr * g
+
+    with pytest.raises(RuleError, match="name must be a word such as my-rule, got"):
+        qs.rule(name=name)(plain)
+    assert name not in optimizers.OPTIMIZERS
+
+
+def test_no_setting_has_the_name_of_a_column():
+    """Settings are columns beside these."""
+    problem = qs.case(3, kappa=5)
+    runs = qs.table.summary([qs.solve(problem, qs.GD(), max_steps=2)])
+    tuned = qs.tune(problem, qs.GD(), seeds=[0], grid=[0.01, 0.02], steps=2, refine=0, extend=0).tried
+    assert {*runs, *tuned} - set(qs.GD().settings()) <= own.COLUMNS | own._attributes()
