@@ -21,14 +21,15 @@ INTERRUPTED = 130
 class _Interrupts:
     """SIGINT of this process, for as long as it runs a command line.
 
-    While the command runs, SIGINT raises KeyboardInterrupt, so that it can tidy up. Before and after (imports, joining
-    threads, atexit) there is nothing to tidy up, and a traceback would be all that an exception leads to: the process
-    ends at once.
+    While the command runs, SIGINT raises KeyboardInterrupt, so that it can tidy up; a second one within a second waits,
+    since it would cut that short and leave lock files and drafts. Before and after (imports, joining threads, atexit)
+    there is nothing to tidy up, and a traceback would be all that an exception leads to: the process ends at once.
     """
 
     def __init__(self) -> None:
         self.running = False
         self.first: float | None = None  # when the first interrupt came
+        self.raised = False  # whether the command has been told
         self.code: int | None = None
 
     def install(self) -> None:
@@ -42,9 +43,11 @@ class _Interrupts:
         if not self.running:
             self.end()
         self.first = self.first or time.monotonic()
-        if _importing(frame) and time.monotonic() - self.first < LONGEST_DEFERRAL:
-            self._deliver_again()  # packages may catch what is raised in an import, or report it as an ImportError
+        # packages may catch what is raised in an import, or report it as an ImportError
+        if (self.raised or _importing(frame)) and time.monotonic() - self.first < LONGEST_DEFERRAL:
+            self._deliver_again()
         else:
+            self.raised = True
             raise KeyboardInterrupt
 
     def _unraisable(self, failure: Any) -> None:
@@ -52,6 +55,7 @@ class _Interrupts:
         if failure.exc_type is not KeyboardInterrupt:
             sys.__unraisablehook__(failure)
         elif self.running:
+            self.raised = False
             self._deliver_again()
 
     @staticmethod
@@ -80,11 +84,11 @@ class _Interrupts:
                 return  # Python reports output that cannot be written
         os._exit(self.code)
 
-    @staticmethod
-    def end() -> None:
-        """End the process now."""
+    def end(self) -> None:
+        """End the process now; the message is there already if the command has ended by an interrupt."""
         try:
-            os.write(2, f"{PREFIX}interrupted\n".encode())
+            if self.code != INTERRUPTED:
+                os.write(2, f"{PREFIX}interrupted\n".encode())
         finally:
             os._exit(INTERRUPTED)
 

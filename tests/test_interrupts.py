@@ -2,12 +2,15 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from quadsim.store import Store
 
 SCRIPT = Path(sys.executable).with_name("quadsim")
 HOOK = """
@@ -212,3 +215,57 @@ def test_an_interrupt_waits_for_an_import_that_would_swallow_it(tmp_path):
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), str(tmp_path)])},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "quadsim: interrupted\n")
+
+
+TIDY = """
+import sys, time
+import quadsim.__main__ as program
+
+def main():
+    try:
+        print("running", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("tidying", flush=True)
+        time.sleep({seconds})
+        print("tidied", flush=True)
+        print("quadsim: interrupted", file=sys.stderr)
+        return 130
+
+program.main = main
+sys.exit(program.start())
+"""
+
+
+@pytest.mark.parametrize(("seconds", "tidied"), [(0.3, True), (60, False)])
+def test_a_second_interrupt_lets_the_command_tidy_up_for_a_second(seconds, tidied):
+    process = subprocess.Popen(
+        [sys.executable, "-c", TIDY.format(seconds=seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+    )  # fmt: skip
+    for line in ("running", "tidying"):
+        assert process.stdout.readline() == f"{line}\n"
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "quadsim: interrupted\n")
+    assert out == ("tidied\n" if tidied else "")
+
+
+@pytest.mark.parametrize("at", ["close", "note"])
+def test_an_interrupt_while_a_store_is_opened_or_closed_leaves_no_lock(tmp_path, monkeypatch, at):
+    class Connection(sqlite3.Connection):
+        def close(self):
+            super().close()
+            raise KeyboardInterrupt
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    if at == "close":
+        connect = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", lambda *words, **how: connect(*words, factory=Connection, **how))
+    else:
+        monkeypatch.setattr("quadsim.store.door._read_note", interrupt)
+    with pytest.raises(KeyboardInterrupt), Store.writing(tmp_path / "s.db"):
+        pass
+    assert not list(tmp_path.glob("*.lock"))

@@ -207,12 +207,15 @@ class Lock:
             os.close(self._handle)  # its last holder removed it just now
         else:
             raise InputError(f"store={shown(str(path))} cannot be locked: others come and go too quickly")
-        self.previous = _read_note(os.pread(self._handle, MOST_NOTED, 0))
         try:
+            self.previous = _read_note(os.pread(self._handle, MOST_NOTED, 0))
             self._write(self.previous.line() if self.previous else "")
         except OSError as error:
             self.release()
             raise StoreError(error.errno, error.strerror, str(self._path)) from None
+        except BaseException:  # KeyboardInterrupt: nobody has this object yet
+            self.release()
+            raise
 
     def note(self, note: Note) -> None:
         """Note what is committed. A note that cannot be written is an older one, which alarms nobody."""

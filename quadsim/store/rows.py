@@ -121,11 +121,13 @@ class Store(Verified):
         self.close()
 
     def close(self) -> None:
-        if hasattr(self, "_base"):
-            self._base.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        try:
+            if hasattr(self, "_base"):
+                self._base.close()  # the last connection checkpoints the log, which takes long enough to interrupt
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     def _log_fault(self) -> str | None:
         """What is wrong with a log that no writer has left a note about."""
