@@ -10,7 +10,8 @@ Loading a kernel means unpickling it and running its machine code, so a file is 
   it was compiled for), so a damaged, truncated or renamed file is a cache miss.
 * A file is written under a temporary name and renamed, so concurrent processes and kills leave no partial file.
 
-A folder that fails the check is not used: kernels are compiled in each process, and the reason is logged once.
+A folder that fails the check, or that cannot be written, is not used: kernels are compiled in each process, and the
+reason is logged once.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ def load(identity: str) -> bytes | None:
 
 
 def save(identity: str, content: bytes) -> None:
-    """Store the content, replacing what was there; without a usable folder, or on a full disk, do nothing."""
-    with _opened_folder(create=True) as folder, suppress(OSError):
-        if folder is not None:
-            folder.remove_leftovers()
-            folder.write(_name(identity), MAGIC + _digest(identity, content) + content)
+    """Store the content, replacing what was there; without a usable folder, or on a full disk, log the reason."""
+    with _opened_folder(create=True) as folder:
+        try:
+            if folder is not None:
+                folder.remove_leftovers()
+                folder.write(_name(identity), MAGIC + _digest(identity, content) + content)
+        except OSError as error:
+            _log_unusable(error)
 
 
 def has(identity: str) -> bool:
@@ -65,7 +69,7 @@ def has(identity: str) -> bool:
 
 
 def check_folder() -> bool:
-    """Whether kernels can be cached; if the folder is not trusted, log the reason."""
+    """Whether kernels can be cached; if not, log the reason."""
     with _opened_folder(create=True) as folder:
         return folder is not None
 
@@ -149,8 +153,9 @@ def _opened_folder(*, create: bool = False) -> Iterator[_Folder | None]:
         if create:
             _make_folder(path)
         folder = _Folder(path, _open_folder(path) if POSIX else None)
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no home
-        pass
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: there is no home
+        if create:
+            _log_unusable(error)
     except UntrustedError as error:
         _log(f"kernels are compiled without a cache: {error}")
     try:
@@ -202,6 +207,13 @@ def _shown(path: Path) -> str:
     """The path on one line, from its end if it is long."""
     text = repr(str(path))
     return text if len(text) <= MAX_PATH_SHOWN else "…" + text[1 - MAX_PATH_SHOWN :]
+
+
+def _log_unusable(error: Exception) -> None:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    with suppress(RuntimeError):  # there is no home
+        reason = f"{_shown(folder_path())}: {reason}"
+    _log(f"kernels are compiled without a cache: {reason}")
 
 
 def _log(reason: str) -> None:

@@ -158,6 +158,15 @@ def test_a_process_runs_without_such_a_folder_and_says_so_in_one_line(cache, ide
     assert line.startswith(f"quadsim: kernels are compiled without a cache: {reason(cache)}; ")
 
 
+@pytest.mark.parametrize("folder", ["/proc/quadsim", "/dev/null", "/dev/null/" + 5 * ("x" * 200 + "/")])
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(folder, expected):
+    done = process(folder, f"{SOLVE}\nqs.solve(qs.case(3), qs.SignGD(lr=0.1), max_steps=1)")
+    assert (done.returncode, done.stdout.strip()) == (0, expected)
+    [line] = done.stderr.splitlines()
+    assert line.startswith("quadsim: kernels are compiled without a cache: ")
+    assert len(line) <= 200
+
+
 def test_a_folder_of_another_user_without_root(cache, identity, monkeypatch, caplog):
     assert loads(monkeypatch, cache, identity)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
@@ -413,7 +422,11 @@ def opened(file, mode="r", *given, **how):
     return Full(file, "w") if mode == "wb" else usual(file, mode, *given, **how)
 builtins.open = opened
 """
-    check(process(tmp_path, full + SOLVE), expected)
+    done = process(tmp_path, full + SOLVE)
+    assert (done.returncode, done.stdout.strip()) == (0, expected)
+    [line] = done.stderr.splitlines()
+    assert line.startswith("quadsim: kernels are compiled without a cache: ")
+    assert line.endswith(": No space left on device")
     assert list(tmp_path.iterdir()) == []
 
 
