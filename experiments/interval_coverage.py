@@ -68,7 +68,7 @@ def tails(g, random, m, v, lr=0.01):
 
 
 def equals(case, count, repetitions=150):
-    """The shares of comparisons of equals whose interval excludes 0: as it is, and given the tuned rates alone."""
+    """The shares of comparisons of equals whose interval excludes 0: that of `compare`, and given the tuned rates."""
     named = {rule.__name__: qs.rule(rule, state="m v")() for rule in (heads, tails)}
     found = []
     for first in range(0, 1000 * repetitions, 1000):

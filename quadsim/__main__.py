@@ -85,7 +85,7 @@ class _Interrupts:
         os._exit(self.code)
 
     def end(self) -> None:
-        """End the process now; the message is there already if the command has ended by an interrupt."""
+        """End the process now; a command that an interrupt ended has already printed the message."""
         try:
             if self.code != INTERRUPTED:
                 os.write(2, f"{PREFIX}interrupted\n".encode())

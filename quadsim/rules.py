@@ -376,7 +376,7 @@ def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
 
 
 def load(path: str, name: str) -> ModuleType:
-    """Run a file of rules as a module of its own; what is wrong with it is told with its line."""
+    """Run a file of rules as a module of its own; errors are reported with their line."""
     text = _files.read_text("rules", path, at_most=MOST_BYTES)
     linecache.cache[path] = (len(text), None, io.StringIO(text).readlines(), path)  # the text that was run
     module = ModuleType(name)

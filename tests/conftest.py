@@ -5,7 +5,9 @@ import signal
 import pytest
 from hypothesis import settings
 
+from quadsim import cli
 from quadsim.checks import InputError
+from quadsim.optimizers import OPTIMIZERS
 
 settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("quadsim")
@@ -37,3 +39,25 @@ def check_refused():
         assert "\n" not in str(raised.value)
 
     return check
+
+
+@pytest.fixture
+def command(capsys, tmp_path, monkeypatch):
+    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(words):
+        code = cli.main(words.split(" "))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def forgotten():
+    """Unregister the rules of files that the test loads."""
+    before = dict(OPTIMIZERS)
+    yield
+    for name in set(OPTIMIZERS) - set(before):
+        del OPTIMIZERS[name]

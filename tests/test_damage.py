@@ -27,19 +27,6 @@ GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "s
 SWEEP = "sweep case=3,4 kappa=10,100 optimizers=gd,block-gd seed=0..2 store=s.db"
 
 
-@pytest.fixture
-def command(capsys, tmp_path, monkeypatch):
-    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(words):
-        code = cli.main(words.split(" "))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A store that was closed."""
@@ -243,7 +230,7 @@ def test_damaged_columns_are_refused(command, whole, tmp_path):
     copied(whole, tmp_path)
     sql("s.db", "ALTER TABLE cells RENAME COLUMN loss TO lots")
     code, out, err = command("export s.db out=rows.csv")
-    assert (code, out, err) == (2, "", "quadsim: store='s.db' is damaged (its columns): it is left as it is\n")
+    assert (code, out, err) == (2, "", "quadsim: store='s.db' is damaged (its columns): it is left unchanged\n")
 
 
 def test_a_blob_is_covered_by_the_checksum_of_its_row(tmp_path):

@@ -12,34 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from quadsim import cli
 from quadsim.checks import InputError
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.store import HALF, Store, csv_cell, door, json_text, printable
 
 SWEEP = "sweep case=3 kappa=10,100 optimizers=gd seed=0..2"
-
-
-@pytest.fixture
-def command(capsys, tmp_path, monkeypatch):
-    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(words):
-        code = cli.main(words.split(" "))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def forgotten():
-    """What a file of rules registers is forgotten after the test."""
-    before = dict(OPTIMIZERS)
-    yield
-    for name in set(OPTIMIZERS) - set(before):
-        del OPTIMIZERS[name]
 
 
 def written(folder):

@@ -38,15 +38,6 @@ def drag(g, m, lr=1e-4, beta=0.5):
 """
 
 
-@pytest.fixture
-def forgotten():
-    """What a file of rules registers is forgotten after the test."""
-    before = dict(OPTIMIZERS)
-    yield
-    for name in set(OPTIMIZERS) - set(before):
-        del OPTIMIZERS[name]
-
-
 def grid_of(**given):
     return Grid.read(axes.texts(given))
 

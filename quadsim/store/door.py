@@ -29,10 +29,10 @@ class StoreError(OSError):
 
 
 def uri(path: Path, *, keep_log: bool = False) -> str:
-    """Read connection; the last one to close checkpoints the log, if it may: a store at rest is one file.
+    """Read connection; the last one to close checkpoints the WAL if it can write, so that a closed store is one file.
 
     A file that is not known to be ours is opened read-only, and so is one whose log is to be kept (``keep_log``). Where
-    nothing can be written beside a store at rest, it is read as an immutable file.
+    nothing can be written beside a closed store, it is read as an immutable file.
     """
     free = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
     mode = "rw" if free and not keep_log and _mark(path) == APPLICATION else "ro"
@@ -79,7 +79,7 @@ def check_file(path: Path, *, new: bool) -> None:
             raise
         raise InputError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if head not in (MAGIC, b"") or (head == b"" and not new):
-        raise InputError(f"{name} is not a store of a sweep; it is left as it is: give another file")
+        raise InputError(f"{name} is not a store of a sweep; it is left unchanged: give another file")
 
 
 # The definition of a table as `layout` writes it: SQLite evaluates constraints, collations and generated columns when
@@ -99,19 +99,19 @@ def check_base(base: sqlite3.Connection, path: Path) -> int:
         return 0
     name = f"store={shown(str(path))}"
     if mark != APPLICATION:
-        raise InputError(f"{name} is another program's database; it is left as it is")
+        raise InputError(f"{name} is another program's database; it is left unchanged")
     if version > SCHEMA:
         raise InputError(
-            f"{name} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): it is left as it is"
+            f"{name} was made by a newer quadsim (schema {version}; this one knows {SCHEMA}): it is left unchanged"
         )
     tables = {table for kind, table, sql in there if kind == "table" and DEFINITION.fullmatch(str(sql))}
     others = [(kind, table) for kind, table, _ in there
               if table not in tables and not str(table).startswith("sqlite_autoindex_")]  # fmt: skip
     if version and (tables != TABLES.get(version) or others):  # also: no view or trigger that would run on its own
-        raise InputError(f"{name} is damaged (its tables are not those of a store): it is left as it is")
+        raise InputError(f"{name} is damaged (its tables are not those of a store): it is left unchanged")
     for _, column, *_, hidden in base.execute("PRAGMA table_xinfo(cells)"):
         if hidden or not str(column).isprintable() or str(column).lower() == "rowid":
-            raise InputError(f"{name} is damaged (its columns): it is left as it is")
+            raise InputError(f"{name} is damaged (its columns): it is left unchanged")
     return int(version)
 
 
@@ -133,7 +133,7 @@ def told(path: Path, error: Exception) -> Exception:
             f"the disk is full; all that was committed is kept in {path}: make room, and the same command continues"
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or unreadable:
-        return InputError(f"store={shown(str(path))} is damaged ({words}): it is left as it is")
+        return InputError(f"store={shown(str(path))} is damaged ({words}): it is left unchanged")
     return StoreError(f"the store {path} cannot be used ({words}); all that was committed before is kept")
 
 

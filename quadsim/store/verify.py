@@ -30,7 +30,7 @@ class Verified(Layout):
         if self._schema < SCHEMA:
             self.checked = False
             if structure is not None:
-                raise InputError(f"store={shown(str(self.path))} is damaged ({structure[:80]}): it is left as it is")
+                raise InputError(f"store={shown(str(self.path))} is damaged ({structure[:80]}): it is left unchanged")
             return
         self._check_tables()
         self._check_log(note, fault)
@@ -78,7 +78,7 @@ class Verified(Layout):
             self.damage.lists.append("damaged totals: missing rows cannot be counted")
             self._totals = Totals(secrets.token_hex(8), rows=-1, sweeps=-1, codes=-1, tables=self._tables())
         if self._totals.tables != self._tables():
-            raise InputError(f"store={shown(str(self.path))} is damaged (its columns): it is left as it is")
+            raise InputError(f"store={shown(str(self.path))} is damaged (its columns): it is left unchanged")
 
     def _check_log(self, note: Note | None, fault: str | None) -> None:
         """Compare what is there with what the last writer noted, and with what the log holds."""

@@ -1,4 +1,4 @@
-"""`sweep`: every combination of what the keys let vary, into a store; what is there already is not run again."""
+"""`sweep`: every combination of what the keys let vary, into a store; cells with a row are not run again."""
 
 from __future__ import annotations
 
