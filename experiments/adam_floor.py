@@ -16,18 +16,23 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots, theory
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots, theory
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
-ARRIVE, AGAIN, SETTLE, COUNT = 30_000, 4, 1000, 3000  # steps to arrive; and how often to settle and to count so many
+ARRIVAL_STEPS = 30_000  # before the loss is averaged
+WINDOWS, SETTLING_STEPS, WINDOW_STEPS = 4, 1000, 3000  # averaging windows, each after some steps to settle
 RATES = [float(f"{lr:.3g}") for lr in np.geomspace(1e-4, 1, 9)]
-AWAY = 0.1  # starts are this times a Gaussian: far from the floor for small lr, and soon there
+START_SCALE = 0.1  # of the Gaussian starts: far from the floor for small lr, but reached soon
 BETAS = (0.3, 0.5, 0.7, 0.9, 0.97, 0.99)
-USUAL = (0.01, 0.99)  # lr and β2, where one of the two is varied
+FIXED = (0.01, 0.99)  # lr and β2, where one of the two is varied
 FRUSTRATED = {0.9: 3.7839, 0.99: 3.8891}  # of ledger 5g: 8/η² times the floor, where SDP(H) = 3.9
-PAST = "pairs past their threshold"
-DEEP = {0.6: (0.162, (0.4825, 0.4989), 0.335), 0.7: (0.102, (0.513, 0.487), 0.228), 0.8: (0.06, (0.467, 0.4675), 0.146)}
-# of ledger 5g-envelope: β2, then b of [[1, −b], [−b, 1]], e₀/η with v₀ = g₀², and q
+PAST_THRESHOLD = "pairs past their threshold"
+UNSTABLE_PAIRS = {  # of ledger 5g-envelope: by β2, b of [[1, −b], [−b, 1]], e₀/η with v₀ = g₀², and q
+    0.6: (0.162, (0.4825, 0.4989), 0.335),
+    0.7: (0.102, (0.513, 0.487), 0.228),
+    0.8: (0.06, (0.467, 0.4675), 0.146),
+}
 NOISE = 2e-3  # of the mean of a wandering loss at β2 = 0.99
 
 
@@ -51,45 +56,49 @@ def measure(fast):
         for seed in range(count):
             problem = problem_of(seed)
             value, trace = theory.sdp_value(problem).value, float(np.trace(problem.hessian()))
-            settings = [(USUAL[0], beta2) for beta2 in BETAS]
+            settings = [(FIXED[0], beta2) for beta2 in BETAS]
             if name.startswith("Case") and seed < 10:
-                settings += [(lr, USUAL[1]) for lr in RATES if lr != USUAL[0]]
+                settings += [(lr, FIXED[1]) for lr in RATES if lr != FIXED[0]]
             adams = [qs.Adam(lr=lr, beta1=0.0, beta2=beta2, eps=0.0) for lr, beta2 in settings]
             e0 = problem.initial_error(seed)
-            far, near = AWAY * e0, USUAL[0] / 2 * (1 + 0.01 * e0)
+            far, near = START_SCALE * e0, FIXED[0] / 2 * (1 + 0.01 * e0)
             means = mean_losses(problem, adams, near if name == "pair" else far)
             for (lr, beta2), mean in zip(settings, means, strict=True):
                 rows.append((name, seed, lr, beta2, mean, lr**2 * value / 8, lr**2 * trace / 8))
-    for beta2, (b, start, _) in DEEP.items():
+    for beta2, (b, start, _) in UNSTABLE_PAIRS.items():
         problem = qs.BlockQuadratic.from_blocks([[[1, -b], [-b, 1]]])
-        adam = qs.Adam(lr=USUAL[0], beta1=0.0, beta2=beta2, eps=0.0, init="gradient")
+        adam = qs.Adam(lr=FIXED[0], beta1=0.0, beta2=beta2, eps=0.0, init="gradient")
         # to begin again would leave an orbit with so small a basin: every 15th step instead, odd to see both ends
-        run = qs.solve(problem, adam, w0=USUAL[0] * np.array(start), tol=0, max_steps=60_000, record=15)
-        unit = USUAL[0] ** 2 / 8
-        rows.append((PAST, 0, *USUAL[:1], beta2, run.loss[2000:].mean(), unit * (2 + 2 * b), unit * 2))
+        run = qs.solve(problem, adam, w0=FIXED[0] * np.array(start), tol=0, max_steps=60_000, record=15)
+        unit = FIXED[0] ** 2 / 8
+        rows.append((PAST_THRESHOLD, 0, *FIXED[:1], beta2, run.loss[2000:].mean(), unit * (2 + 2 * b), unit * 2))
     floors = pd.DataFrame(rows, columns=["problem", "seed", "lr", "beta2", "floor", "law", "trace"])
     shorter = floors[["floor", "law", "trace"]].map(lambda value: float(f"{value:.9g}"))
     return {"": floors.assign(**shorter)}
 
 
 def mean_losses(problem, adams, e0):
-    """The mean loss of each optimizer at the end; 0 for one that was stopped, or has no loss.
+    """The mean loss of each optimizer at the end; 0 if its run stopped early.
 
-    Every step counts, as orbits of several periods look higher or lower at every k-th; since no more than 4096 steps
-    are recorded, runs are begun anew from where they ended, whose v (on a cycle it is that of the cycle) soon settles.
+    All steps are averaged: on an orbit of period k every k-th loss alone would be biased. No more than 4096 steps are
+    recorded, so runs are restarted from their last error, and v (that of the cycle, on a cycle) settles soon.
     """
     how = {"tol": 0, "threads": 1}
-    runs = qs.solve_lanes(problem, adams, e0=[e0], max_steps=ARRIVE, **how)
-    there, parts = [run.last_step == ARRIVE for run in runs], []
-    for _ in range(AGAIN):
-        runs = qs.solve_lanes(problem, adams, e0=[run.error for run in runs], max_steps=SETTLE + COUNT, record=1, **how)
-        parts.append([run.loss[-COUNT:].mean() if run.last_step == SETTLE + COUNT else 0.0 for run in runs])
-    return np.where(there & np.all(parts, axis=0), np.mean(parts, axis=0), 0)
+    runs = qs.solve(problem, adams, e0=e0, max_steps=ARRIVAL_STEPS, **how)
+    arrived, parts = [run.last_step == ARRIVAL_STEPS for run in runs], []
+    for _ in range(WINDOWS):
+        errors = [[run.error for run in runs]]  # of shape (seeds, optimizers, dim)
+        runs = qs.solve(problem, adams, e0=errors, max_steps=SETTLING_STEPS + WINDOW_STEPS, record=1, **how)
+        complete = [run.last_step == SETTLING_STEPS + WINDOW_STEPS for run in runs]
+        parts.append(
+            [run.loss[-WINDOW_STEPS:].mean() if whole else 0.0 for run, whole in zip(runs, complete, strict=True)]
+        )
+    return np.where(arrived & np.all(parts, axis=0), np.mean(parts, axis=0), 0)
 
 
 def slopes(floors):
     """The exponent of lr in the floor, for each draw in which it was varied."""
-    varied = floors[(floors["beta2"] == USUAL[1]) & (floors["seed"] < 10) & floors["problem"].str.startswith("Case")]
+    varied = floors[(floors["beta2"] == FIXED[1]) & (floors["seed"] < 10) & floors["problem"].str.startswith("Case")]
     varied = varied[varied["floor"] > 0]
     logs = varied.assign(x=np.log(varied["lr"]), y=np.log(varied["floor"]))
     return logs.groupby(["problem", "seed"])[["x", "y"]].apply(lambda one: np.polyfit(one["x"], one["y"], 1)[0])
@@ -97,7 +106,7 @@ def slopes(floors):
 
 def usual(floors, name):
     """One problem's draws at the usual lr and β2, with the floor beside the trace."""
-    ours = floors[(floors["problem"] == name) & (floors["lr"] == USUAL[0]) & (floors["beta2"] == USUAL[1])]
+    ours = floors[(floors["problem"] == name) & (floors["lr"] == FIXED[0]) & (floors["beta2"] == FIXED[1])]
     return ours.assign(by_trace=ours["floor"] / ours["trace"], sdp_by_trace=ours["law"] / ours["trace"])
 
 
@@ -106,8 +115,8 @@ def check(tables):
     slope, ended = slopes(floors), (floors["floor"] > 0).mean()
     three, four = (usual(floors, f"Case {number}")["by_trace"] for number in (3, 4))
     q, rest = 1 - floors["floor"] / floors["law"], 1 - floors["beta2"]
-    past, late = floors["problem"] == PAST, floors["beta2"] >= 0.9
-    stable, stated = rest / (2 - rest), np.array([one[2] for one in DEEP.values()])
+    past, late = floors["problem"] == PAST_THRESHOLD, floors["beta2"] >= 0.9
+    stable, stated = rest / (2 - rest), np.array([one[2] for one in UNSTABLE_PAIRS.values()])
     wandering = floors[floors["problem"] == "frustrated block"]
     height = (8 * wandering["floor"] / wandering["lr"] ** 2).groupby(wandering["beta2"]).mean()[list(FRUSTRATED)]
     return [
@@ -153,23 +162,25 @@ def draw(tables):
     grey = plots.PALETTE[7]
     colours = dict(zip(names, (*plots.CASE_COLOURS[:2], grey, *plots.CASE_COLOURS[2:], "#222222"), strict=True))
     three, four = (usual(floors, f"Case {number}")["by_trace"].mean() for number in (3, 4))
-    counts = floors[floors["problem"] != PAST].groupby("problem", sort=False)["seed"].nunique()
+    counts = floors[floors["problem"] != PAST_THRESHOLD].groupby("problem", sort=False)["seed"].nunique()
     title = (
         f"Adam with β2 < 1 does not converge: it stays near (η²/8)·SDP(H), {four:.2f} times (η²/8)·tr(H) in Case 4 and "
         f"{three:.4f} times in Case 3"
     )
     caption = (
         "python experiments/adam_floor.py. After arXiv 2210.02070, 1810.13108, 2603.09581, and ledger 5. Mean loss of "
-        f"{AGAIN * COUNT:,} steps, {ARRIVE:,} steps after {AWAY:g} times a Gaussian start; β1 = 0, ε = 0. Draws (seeds "
-        f"from 0): {', '.join(f'{name} {count}' for name, count in counts.items())}. Left: medians of the first "
-        f"{counts.clip(upper=10).max()}, lines as in the middle, where η = {USUAL[0]:g} and β2 = {USUAL[1]:g}. Right: "
-        f"the draw that is furthest below, η = {USUAL[0]:g}. Dense blocks: 6 × 6, eigenvalues from 1 to 1000; "
+        f"{WINDOWS * WINDOW_STEPS:,} steps, {ARRIVAL_STEPS:,} steps after {START_SCALE:g} times a Gaussian start; "
+        "β1 = 0, ε = 0. Draws (seeds from 0): "
+        f"{', '.join(f'{name} {count}' for name, count in counts.items())}. "
+        "Left: medians of the first "
+        f"{counts.clip(upper=10).max()}, lines as in the middle, where η = {FIXED[0]:g} and β2 = {FIXED[1]:g}. Right: "
+        f"the draw that is furthest below, η = {FIXED[0]:g}. Dense blocks: 6 × 6, eigenvalues from 1 to 1000; "
         "frustrated block: 1.3·I − 0.3·11ᵀ; pair: 1 on the diagonal, −0.18 beside it, from next to its lower cycle. "
-        f"Black points: {PAST} of stability (0.162, 0.102 and 0.06 beside the diagonal)."
+        f"Black points: {PAST_THRESHOLD} of stability (0.162, 0.102 and 0.06 beside the diagonal)."
     )
-    with plots.canvas(1, 3, title=title, caption=caption, tall=2.3) as (figure, (left, middle, right)):
+    with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, (left, middle, right)):
         for name in ("Case 4", "Case 3"):
-            ours = floors[(floors["problem"] == name) & (floors["beta2"] == USUAL[1]) & (floors["seed"] < 10)]
+            ours = floors[(floors["problem"] == name) & (floors["beta2"] == FIXED[1]) & (floors["seed"] < 10)]
             lines = ours.groupby("lr")[["floor", "law", "trace"]].median()
             left.plot(lines.index, lines["law"], **DASHED)
             left.plot(lines.index, lines["trace"], **DOTTED)
@@ -177,16 +188,16 @@ def draw(tables):
             place = {"xytext": (-7, 5), "ha": "right"} if name == "Case 4" else {"xytext": (7, -9), "ha": "left"}
             left.annotate(name, (0.01, lines.loc[0.01, "floor"]), textcoords="offset points", color=colours[name],
                           fontsize=7.5, fontweight="bold", **place)  # fmt: skip
-        deep = floors[floors["problem"] == PAST]
-        right.plot(1 - deep["beta2"], 1 - deep["floor"] / deep["law"], "o", color=colours[PAST], markersize=3.5)
+        past, colour = floors[floors["problem"] == PAST_THRESHOLD], colours[PAST_THRESHOLD]
+        right.plot(1 - past["beta2"], 1 - past["floor"] / past["law"], "o", color=colour, markersize=3.5)
         for name in names[:-1]:
             ours = usual(floors, name)
             middle.plot(ours["sdp_by_trace"], ours["by_trace"], "o", color=colours[name], markersize=3, alpha=0.7,
                         markeredgewidth=0, zorder=1 if name == "dense blocks" else 2)  # fmt: skip
-            ours = floors[(floors["problem"] == name) & (floors["lr"] == USUAL[0])]
+            ours = floors[(floors["problem"] == name) & (floors["lr"] == FIXED[0])]
             largest = (1 - ours["floor"] / ours["law"]).groupby(1 - ours["beta2"]).max()
             right.plot(largest[largest > 3e-5], color=colours[name], linewidth=1.2, marker="o", markersize=2.5)
-        left.set(title=f"over η (β2 = {USUAL[1]:g})", xlabel="learning rate η", ylabel="mean loss")
+        left.set(title=f"over η (β2 = {FIXED[1]:g})", xlabel="learning rate η", ylabel="mean loss")
         left.set(xscale="log", yscale="log")
         plots.power_ticks(left)
         theory_lines(middle, right)
@@ -221,8 +232,15 @@ def theory_lines(middle, right):
 
 
 REPRODUCTION = Reproduction(
-    "adam-floor", "Bock & Weiß, Da Silva & Gazeau, Bai et al., Adam's floor", measure, check, draw, arxiv="2210.02070"
-)  # fmt: skip
+    "adam-floor",
+    "Bock & Weiß, Da Silva & Gazeau, Bai et al., Adam's floor",
+    measure,
+    check,
+    draw,
+    arxiv="2210.02070",
+    order=120,
+)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,9 +1,10 @@
-"""What Adam's scaling makes of one dense block, after Adam-mini (arXiv 2406.16793): r = κ(D H_b)/κ(H_b) against τ.
+"""The effect of Adam's scaling on one dense block, after Adam-mini (arXiv 2406.16793): r = κ(D H_b)/κ(H_b) against τ.
 
-D = diag(1/|H_b x|) with x Gaussian is frozen Adam's scaling, so κ(D H_b), taken of eigenvalues, is κ_eff.
-τ = Σ|h_ii|/Σ|h_ij| says how diagonal a block is; as published, it changes by turning the eigenvectors alone, here from
-the axes to a Haar basis. Which sizes, κ and eigenvalues the published figure has is not known here: these are evenly
-spaced in their logarithm from 1 to κ. Medians throughout, because κ_eff has no mean. Last, Case 3 with larger blocks.
+D = diag(1/|H_b x|) with x Gaussian is frozen Adam's scaling, so κ(D H_b), taken of eigenvalues, is κ_eff. τ =
+Σ|h_ii|/Σ|h_ij| measures how diagonal a block is; as published, it is varied by rotating the eigenvectors only, here
+from the axes to a Haar basis. The sizes, κ and eigenvalues of the published figure are not known; here eigenvalues are
+evenly spaced in their logarithm from 1 to κ. Medians throughout, because κ_eff has no mean. Last, Case 3 with larger
+blocks.
 
     python experiments/adam_mini_scaling.py [fast=true]
 """
@@ -14,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots, theory
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots, theory
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
 ROTATIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 CELLS = ((3, 5000), (10, 5000), (30, 5000), (64, 5000), (30, 50), (30, 500), (30, 50000))  # size and κ
@@ -48,7 +50,7 @@ def measure(fast):
         count = (16 if fast else 120) if size == 100 else 200 if fast else 1000
         problems = (qs.case(3, seed=seed, block_size=size) for seed in range(count))
         values = [theory.kappa_eff(problem, e0=problem.initial_error(seed)) for seed, problem in enumerate(problems)]
-        open_ = 0.98 * np.sqrt(1 / count + 1 / THEIR_DRAWS)  # so far may two medians lie apart, as shares of the draws
+        open_ = 0.98 * np.sqrt(1 / count + 1 / THEIR_DRAWS)  # 95 % band of the difference of two medians, in shares
         names = ("lower", "low", "median", "high", "upper")
         shares = np.quantile(values, (0.25, 0.5 - open_, 0.5, 0.5 + open_, 0.75))
         alike.append({"size": size, "draws": count, **dict(zip(names, shares, strict=True))})
@@ -57,17 +59,18 @@ def measure(fast):
 
 def check(tables):
     cells, alike = tables[""], tables["-case-3"]
-    told = cells.groupby(["size", "kappa"]).apply(ranked, include_groups=False)
+    correlations = cells.groupby(["size", "kappa"]).apply(ranked, include_groups=False)
     dense, diagonal = (cells[cells["rotation"] == at].set_index(["size", "kappa"])["median"] for at in (1, 0))
     above, below = dense[dense <= 1], diagonal[diagonal >= 1]
     return [
         Check(
             "r against τ, other things equal", "the denser the block (smaller τ), the larger r",
-            f"rank correlation of medians {told.min():.2f} to {told.max():.2f} in {len(told)} blocks",
-            told.max() <= -0.9,
+            f"rank correlation of medians {correlations.min():.2f} to {correlations.max():.2f} in "
+            f"{len(correlations)} blocks",
+            correlations.max() <= -0.9,
         ),
         Check(
-            "dense blocks (Haar basis)", "r above 1: the scaling does harm",
+            "dense blocks (Haar basis)", "r above 1: the scaling hurts",
             f"medians {dense.min():.2g} (n = {dense.idxmin()[0]}) to {dense.max():.2g}; above 1 in "
             f"{len(dense) - len(above)} of {len(dense)} blocks", above.empty,
             "three coordinates gain a little even in a Haar basis; the published sizes are not known"
@@ -115,7 +118,7 @@ def draw(tables):
         f"Right: κ_eff of Case 3's three blocks, {sizes.max()} draws ({sizes.min()} for n = 100); crosses: "
         "medians measured once before; grey dashes there: the exact median for a diagonal H of as many coordinates."
     )  # fmt: skip
-    with plots.canvas(1, 3, title=title, caption=caption, tall=2.3) as (figure, panels):
+    with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, panels):
         left, middle, right = panels
         for axes, groups, name in (
             (left, [(size, 5000) for size in (3, 10, 30, 64)], "Block sizes n, κ = 5000"),
@@ -150,8 +153,15 @@ def draw(tables):
 
 
 REPRODUCTION = Reproduction(
-    "adam-mini-scaling", "Zhang et al. (Adam-mini), scaling of a dense block", measure, check, draw, arxiv="2406.16793"
+    "adam-mini-scaling",
+    "Zhang et al. (Adam-mini), scaling of a dense block",
+    measure,
+    check,
+    draw,
+    arxiv="2406.16793",
+    order=80,
 )
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

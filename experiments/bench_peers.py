@@ -1,8 +1,8 @@
-"""`python -m quadsim bench` beside all peers, in a virtual environment of its own, so that none need be installed here.
+"""`python -m quadsim bench` with all other libraries, in a temporary virtual environment.
 
-    python experiments/bench_peers.py [venv=FOLDER] [words of bench: sizes=4x30 out=figures …]
+    python experiments/bench_peers.py [venv=FOLDER] [arguments of bench: sizes=4x30 out=figures …]
 
-The environment is made in a temporary folder and thrown away, or in the folder given and kept for the next time.
+The environment is created in a temporary folder and deleted, or in the given folder and kept.
 """
 
 import os
@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 INSTALLS = (["torch==2.13.0"], ["optax>=0.2"], [str(ROOT)])
 
 
-def main(words):
-    folders = [word.partition("=")[2] for word in words if word.startswith("venv=")]
-    words = [word for word in words if not word.startswith("venv=")]
+def main(arguments):
+    folders = [argument.partition("=")[2] for argument in arguments if argument.startswith("venv=")]
+    arguments = [argument for argument in arguments if not argument.startswith("venv=")]
     if len(folders) > 1 or folders == [""]:
         sys.exit("write venv=FOLDER once")
     with tempfile.TemporaryDirectory() as temporary:
@@ -30,7 +30,7 @@ def main(words):
             print("installing", packages[0] if packages != [str(ROOT)] else "quadsim", file=sys.stderr, flush=True)
             subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
         env = os.environ | {"PYTHONSAFEPATH": "1"}  # the quadsim that was installed, not the one in this folder
-        return subprocess.run([python, "-m", "quadsim", "bench", *words], env=env).returncode
+        return subprocess.run([python, "-m", "quadsim", "bench", *arguments], env=env).returncode
 
 
 if __name__ == "__main__":

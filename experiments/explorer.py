@@ -1,6 +1,6 @@
-"""The curves that the sliders of the report move: GD, Adam (β2 = 1) and block GD in the four cases, in closed form.
+"""The curves of the report's explorer: GD, Adam (β2 = 1) and block GD in the four cases, in closed form.
 
-For each case, condition number, heterogeneity (none: as the case deals its eigenvalues), rotation and seed, the
+For each case, condition number, heterogeneity (None: the arrangement of the case), rotation and seed, the
 gradient norm down to 1e-6 of its first value at 48 steps, evenly spaced in their logarithm from 1 to the last one.
 The five values of heterogeneity are the five distinct arrangements of Cases 3 and 4, one each.
 
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import quadsim as qs
-from quadsim import plots, results
+from quadsim import _artifacts, plots
 
 AXES = {
     "case": [1, 2, 3, 4],
@@ -32,7 +32,7 @@ AXES = {
 }
 OPTIMIZERS = (qs.GD(), qs.FrozenAdam(), qs.BlockGD())
 POINTS, TOL = 48, 1e-6
-TOP, BOTTOM = 1.0, -6.1  # log10 of what the bytes 0 and 255 stand for
+TOP, BOTTOM = 1.0, -6.1  # log10 of the gradient norm for the bytes 0 and 255
 
 
 def curves(number, kappa, heterogeneity, rotation, seed):
@@ -53,7 +53,7 @@ def arrangements(number):
     """For each heterogeneity the number of its arrangement, and how many there are."""
     shares = [share for share in AXES["heterogeneity"] if share is not None]
     found = [qs.spectra.arrangement(qs.case_spectra(number, heterogeneity=share), share) for share in shares]
-    numbers = [place for place, _ in found]
+    numbers = [number for number, _ in found]
     assert len(set(numbers)) == len(numbers), f"Case {number} has the same problem at two positions: {numbers}"
     return {"numbers": [None, *numbers], "of": found[0][1]}
 
@@ -63,24 +63,24 @@ def packed(values):
 
 
 def main(folder):
-    places = list(itertools.product(*AXES.values()))
+    cells = list(itertools.product(*AXES.values()))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        made = list(pool.map(curves, *zip(*places, strict=True), chunksize=50))
-    told = {
+        made = list(pool.map(curves, *zip(*cells, strict=True), chunksize=50))
+    content = {
         "command": "python experiments/explorer.py",
         "axes": AXES,
         "arrangements": {number: arrangements(number) for number in AXES["case"]},
         "optimizers": [
-            {"name": one.name, "label": one.label, "colour": plots.COLOURS[one.name]} for one in OPTIMIZERS
+            {"name": one.name, "label": one.label, "colour": plots.style_of(one.name).colour} for one in OPTIMIZERS
         ],
         "points": POINTS, "tol": TOL, "top": TOP, "bottom": BOTTOM,
         "ends": packed(np.array([ends for ends, _ in made], dtype="<f4")),
         "curves": packed(np.array([heights for _, heights in made])),
-        "versions": results.versions(),
+        "versions": _artifacts.versions(),
     }  # fmt: skip
     path = folder / "explorer.json"
-    results.write_text(path, json.dumps(told, ensure_ascii=False) + "\n")
-    print(f"wrote {path}: {len(places):,} problems, {path.stat().st_size / 1e6:.2g} MB")
+    _artifacts.write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
+    print(f"wrote {path}: {len(cells):,} problems, {path.stat().st_size / 1e6:.2g} MB")
 
 
 if __name__ == "__main__":

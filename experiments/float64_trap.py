@@ -1,10 +1,10 @@
-"""Why Adam with β2 near 1 seems to converge in float64, and does not: ledger 5i.
+"""Why Adam with β2 near 1 appears to converge in float64 but does not: ledger 5i.
 
-On a parabola Adam with β1 = 0, ε = 0 and a constant learning rate η ends on ±η/2. From a start far away it first dives:
-v lags behind, so that w shrinks by |1 − η/√v| a step until √v has come down to η/2, to about η·exp(−π²/(2 ln(1/β2))).
-From β2 ≈ 0.9934 on that is less than float64 can hold. w is then rounded to 0 and stays there, where it would have
-come back. The same iteration is made here in plain float64, in logarithms, which can hold it, and by quadsim, which
-says "underflow".
+On a parabola Adam with β1 = 0, ε = 0 and a constant learning rate η ends on ±η/2. From a distant start w first
+contracts: v lags behind, so that w shrinks by |1 − η/√v| a step until √v has decreased to η/2, down to about
+η·exp(−π²/(2 ln(1/β2))). From β2 ≈ 0.9934 on that underflows in float64: w is rounded to 0 and stays there, instead of
+growing back. The same iteration runs here in plain float64, in logarithms, which do not underflow, and in quadsim,
+whose status is "underflow".
 
     python experiments/float64_trap.py [fast=true]
 """
@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots, theory
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots, theory
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
 LR = 0.01
 PARABOLA = qs.BlockQuadratic.from_blocks([[[1.0]]])
@@ -86,7 +87,7 @@ def vanished(beta2, count, *, early=False):
     starts = [PARABOLA.start(seed) for seed in range(count)]
     steps = round(20 / (1 - beta2))
     *_, last = in_float64(np.ones((1, 1)), np.array(starts), beta2, steps, early=early)
-    runs = qs.solve_lanes(PARABOLA, [adam(beta2)], w0=starts, tol=0, max_steps=steps, record="coarse", threads=1)
+    runs = qs.solve(PARABOLA, adam(beta2), w0=starts, tol=0, max_steps=steps, record="coarse", threads=1)
     return share("1-D, (η·g)/√v" if early else "1-D", beta2, last, runs)
 
 
@@ -128,9 +129,9 @@ def path(beta2, start=1.0):
         floats = np.where(plain > 0, np.log10(plain / LR), np.nan)
     shown = {"beta2": beta2, "step": at + 1, "logarithms": logs[at], "float64": floats[at]}
     zero = int(np.argmax(plain == 0)) + 1 if (plain == 0).any() else None
-    told = {"beta2": beta2, "steps": steps, "zero_from": zero, "end": 10 ** logs[-1] * 2, "status": str(run.status),
+    summary = {"beta2": beta2, "steps": steps, "zero_from": zero, "end": 10 ** logs[-1] * 2, "status": str(run.status),
             "stopped": run.last_step}  # fmt: skip
-    return pd.DataFrame(shown), told
+    return pd.DataFrame(shown), summary
 
 
 def check(tables):
@@ -142,8 +143,9 @@ def check(tables):
     laws = [theory.contraction_depth(beta2) for beta2 in (0.99, 0.999)]
     off = [abs(line.mean() / law - 1) for line, law in zip(lines, laws, strict=True)]
     back = (depths["end"] - 1).abs()
-    told = shares.dropna(subset=["flagged"])
-    lost, missed, converged = (told["lost"] * told["runs"]).round().sum(), told["missed"].sum(), told["converged"].sum()
+    summary = shares.dropna(subset=["flagged"])
+    lost = (summary["lost"] * summary["runs"]).round().sum()
+    missed, converged = summary["missed"].sum(), summary["converged"].sum()
     return [
         Check(
             "ln(min|w|/η) at β2 = 0.99 and 0.999", f"−π²/(2 ln(1/β2)) = {laws[0]:.0f} and {laws[1]:.0f}",
@@ -162,7 +164,7 @@ def check(tables):
             abs(blocks.min() - 0.12) <= 0.08 and abs(blocks.max() - 0.33) <= 0.08,
         ),
         Check(
-            "what quadsim says of runs that end at a loss of 0", "underflow, never converged",
+            "the status of runs that end at a loss of 0", "underflow, never converged",
             f"underflow in {lost - missed:,.0f} of {lost:,.0f}; {converged:.0f} converged",
             missed == 0 and converged == 0 and lost > 0,
         ),
@@ -186,13 +188,13 @@ def draw(tables):
     caption = (
         f"python experiments/float64_trap.py. Ledger 5i. Adam on w²/2, β1 = 0, ε = 0, η = {LR:g}. Left: from w = 1; "
         f"quadsim stops with the status “{stuck['status']}” at step {stuck['stopped']:,}. Middle: "
-        f"{depths['start'].nunique()} starts from 30η to 300η, in logarithms; v begins at the first g², as the law has "
-        f"it, or at 0 with bias correction. Right: {count:,} Gaussian starts (seeds 0 to {count - 1:,}), bias "
+        f"{depths['start'].nunique()} starts from 30η to 300η, in logarithms; v begins at the first g², as the law "
+        f"assumes, or at 0 with bias correction. Right: {count:,} Gaussian starts (seeds 0 to {count - 1:,}), bias "
         f"correction. Float64 is coded as w − η·(g/√v); with (η·g)/√v, {early['zero']:.1%} are at 0 at β2 = 0.999, but "
         f"{early['lost']:.0%} have a loss of 0: they stop a few times 10⁻³²² short of it."
     )
     dashed = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (4, 2.5))}
-    with plots.canvas(1, 3, title=title, caption=caption, tall=2.3) as (figure, (left, middle, right)):
+    with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, (left, middle, right)):
         show_paths(left, paths, stuck, dashed)
         show_depths(middle, depths, dashed)
         for column, colour, style in (("flagged", plots.CASE_COLOURS[1], "-"), ("zero", "#222222", (0, (4, 2.5)))):
@@ -240,7 +242,8 @@ def show_depths(axes, depths, dashed):
     plots.power_ticks(axes)
 
 
-REPRODUCTION = Reproduction("float64-trap", "Ledger 5i, the float64 trap", measure, check, draw)
+REPRODUCTION = Reproduction("float64-trap", "Ledger 5i, the float64 trap", measure, check, draw, order=130)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,4 +1,4 @@
-"""How often the interval of `compare` covers the true median: simulated, beside the exact value for continuous laws.
+"""How often the interval of `compare` covers the true median: simulated, and the exact value for continuous laws.
 
     python experiments/interval_coverage.py
 
@@ -8,8 +8,8 @@ in which one of the two runs diverged. The standard error is 0.2 % or less.
 
     python experiments/interval_coverage.py tuned
 
-The whole protocol on two optimizers that are equal by law: Adam with each step doubled or left out by the throw of a
-coin, and the same with the other side of the coin. Each is tuned by itself, so their rates differ by luck. How often
+The whole protocol on two optimizers that are equal by law: Adam with each step doubled or skipped at random, and
+the same with the opposite outcome. Each is tuned separately, so their rates differ by chance. How often
 the interval excludes 0, and how often it would without being widened for the choice of the rates: some minutes.
 """
 
@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 import quadsim as qs
-from quadsim.bootstrap import median_interval, order_statistic
+from quadsim.comparison.statistics import median_interval, order_statistic
 
 COUNTS, LEVEL, REPETITIONS = (6, 7, 8, 10, 15, 30), 0.95, 10_000
 LAWS = {
@@ -73,7 +73,7 @@ def equals(case, count, repetitions=150):
     found = []
     for first in range(0, 1000 * repetitions, 1000):
         made = qs.compare(
-            lambda seed: qs.case(case, seed=seed), named, seeds=range(first, first + count), steps=150,
+            lambda seed: qs.case(case, seed=seed), named, seed=range(first, first + count), max_steps=150,
             noise=qs.Noise(batch=3),
         )  # fmt: skip
         row = made.summary.iloc[1]

@@ -1,11 +1,11 @@
 """Massive Lion's study of Case 3 ("Sign-based optimizers are massless relativistic learners"): tuned, then confirmed.
 
-The rule, the protocol and the learning rates that it chose are public (github.com/hadivafaii/massive-lion, docs and
+The rule, the protocol and the selected learning rates are public (github.com/hadivafaii/massive-lion, docs and
 configs of its quadratics); its scores are not. Batches of 3 or 9 of 9 rows (X = √Λ·Uᵀ), a Gaussian start of norm 3,
 500 steps, warm-up of 5 % and a cosine to 0; learning rates from 5e-4 by factors of √2, β2 of 0.9, 0.95 and 0.975, and
 eight "curvature strengths" ζ = 1 − β1/β2; 32 draws to tune on and 128 others. A score is the mean over the steps of
-log10 max(L/L0, 1e-12). With ζ = 0 it is Adam with β1 = β2, which is what it was compared with. Here Adam with a ζ of
-its own, Lion, Signum and SGD go through the same protocol.
+log10 max(L/L0, 1e-12). With ζ = 0 it is Adam with β1 = β2, which is what it was compared with. Here Adam with its
+own ζ, Lion, Signum and SGD are evaluated by the same protocol.
 
     python experiments/massive_lion.py [fast=true]
 """
@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.objectives import Terms
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.comparison.evaluation import EvaluationProtocol
+from quadsim.reproduce import Check, Reproduction
 
-TERMS = Terms("mean-log-loss", steps=500)
+PROTOCOL = EvaluationProtocol("mean-log-loss", max_steps=500)
 LRS = 5e-4 * 2 ** (np.arange(31) / 2)
 BETAS, ZETAS = (0.9, 0.95, 0.975), (0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 PUBLISHED = {  # (batch, β2): which of the learning rates was chosen for each ζ, from 0
@@ -51,16 +52,16 @@ EQUAL = "adam-variance"  # Adam with β1 = β2
 RULES |= {EQUAL: RULES["adam"], "signum": RULES["lion"]}  # Signum is Lion with β1 = β2
 LABELS = {"adam": "Adam, β1 < β2", "massive-lion": "Massive Lion", EQUAL: "Adam, β1 = β2", "lion": "Lion",
           "signum": "Signum", "sgd": "SGD"}  # fmt: skip
-COLOURS = {**plots.COLOURS, "massive-lion": "#000000"}
+COLOURS = {name: plots.style_of(name).colour or "#000000" for name in LABELS}
 
 
 def scores(batch, optimizers, seeds):
     """The score of each optimizer on each draw."""
-    runs = qs.solve_draws(
-        lambda seed: qs.case(3, seed=seed), optimizers, seeds, max_steps=TERMS.steps, tol=0, record=1, start=3.0,
-        noise=qs.Noise(batch=batch, factor="rotated"), schedule=qs.Schedule("cosine", warmup=0.05),
+    runs = qs.solve(
+        lambda seed: qs.case(3, seed=seed), optimizers, seed=seeds, max_steps=PROTOCOL.max_steps, tol=0, record=1,
+        start=3.0, noise=qs.Noise(batch=batch, factor="rotated"), schedule=qs.Schedule("cosine", warmup=0.05),
     )  # fmt: skip
-    return np.reshape([TERMS.score(run) for run in runs], (len(seeds), -1))
+    return np.reshape([PROTOCOL.score(run) for run in runs], (len(seeds), -1))
 
 
 def measure(fast):
@@ -126,7 +127,7 @@ def check(tables):
             f"the same in {same} of {len(steps)}, at most one grid step (√2) off in {near}", near >= 0.9 * len(steps),
         ),
         Check(
-            "Massive Lion: the ζ chosen (β2 = 0.95, batch 3)", f"ζ = {zeta} is drawn",
+            "Massive Lion: the ζ chosen (β2 = 0.95, batch 3)", f"ζ = {zeta} is plotted",
             f"ζ = {first:g} ({here.loc[first, 'tuned']:.2f}; next, ζ = {second:g}: {here.loc[second, 'tuned']:.2f})",
             bool(first == zeta),
         ),
@@ -135,13 +136,13 @@ def check(tables):
             f"scores differ by {off:.1g} decades at most", bool(off < 0.01),
         ),
         Check(
-            "Massive Lion beside Adam (batch 3, all tuned)", "drawn beside Adam with β1 = β2, without numbers",
+            "Massive Lion compared with Adam (batch 3, all tuned)", "plotted with Adam at β1 = β2, without numbers",
             f"{-three.loc['massive-lion', 'beside']:.2f} decades ahead of that, "
-            f"{score['massive-lion'] - score['adam']:.2f} behind Adam with a ζ of its own",
-            None, "the scores are not public, the paper could not be read, and Adam with β1 < β2 was not compared with",
+            f"{score['massive-lion'] - score['adam']:.2f} behind Adam with its own ζ",
+            None, "neither the scores nor the paper are available, and there is no comparison with Adam at β1 < β2",
         ),
         Check(
-            "The others by this protocol, batch 3", "Adam below Signum below SGD in Case 3 (arXiv 2505.21829)",
+            "Other optimizers under this protocol, batch 3", "Adam below Signum below SGD in Case 3 (arXiv 2505.21829)",
             f"Adam with β1 = β2 {score[EQUAL]:.2f}, Signum {score['signum']:.2f}, SGD {score['sgd']:.2f}",
             bool(score[EQUAL] < score["signum"] < score["sgd"]),
         ),
@@ -156,7 +157,7 @@ def draw(tables):
         ahead[batch], behind[batch] = -difference["massive-lion"], difference["massive-lion"] - difference["adam"]
     title = (
         f"Massive Lion is {ahead[3]:.1f} decades (batch 3) and {ahead[9]:.1f} (batch 9) ahead of Adam with β1 = β2, "
-        f"and {behind[3]:.1f} and {behind[9]:.1f} behind Adam whose β1 is tuned like its own"
+        f"and {behind[3]:.1f} and {behind[9]:.1f} behind Adam with a tuned β1"
     )
     tuned, draws = table[["tuning_draws", "draws"]].iloc[0]
     caption = (
@@ -168,7 +169,7 @@ def draw(tables):
         "dotted: Adam with the same β1 and β2. Right: paired differences on these, all at the settings that the tuning "
         "draws choose, with 95 % bootstrap intervals."
     )
-    with plots.canvas(2, 3, title=title, caption=caption, tall=1.75, sharex="col") as (figure, panels):
+    with plots.canvas(2, 3, title=title, caption=caption, height=1.75, sharex="col") as (figure, panels):
         for batch, row in zip((3, 9), (panels[:3], panels[3:]), strict=True):
             tuning(row[0], tables["-tuning"].query("batch == @batch"))
             strengths(row[1], table.query("batch == @batch"))
@@ -186,7 +187,7 @@ def draw(tables):
 def tuning(axes, curves):
     for name in LABELS:
         mine = curves[(curves["optimizer"] == name) & (curves["score"] < 0.5)]
-        axes.plot(mine["lr"], mine["score"], color=COLOURS[name], linewidth=1.2, linestyle=plots.LINES.get(name, "-"))
+        axes.plot(mine["lr"], mine["score"], color=COLOURS[name], linewidth=1.2, linestyle=plots.style_of(name).stroke)
     axes.set(ylim=(-10, 0.6), xscale="log")
 
 
@@ -210,16 +211,17 @@ def differences(axes, rows):
         middle, low, high = rows.loc[name, ["beside", "beside_low", "beside_high"]]
         axes.plot([low, high], [height] * 2, color=COLOURS[name], linewidth=2)
         axes.plot(middle, height, "o", color=COLOURS[name], markersize=3.5)
-        told = f"{LABELS[name]} {middle:+.1f}".replace("-", "−")
+        text = f"{LABELS[name]} {middle:+.1f}".replace("-", "−")
         place = min(max(middle, -2.4), 2.4)
-        axes.text(place, height + 0.22, told, ha="center", va="bottom", color=COLOURS[name], fontsize=7, zorder=3,
+        axes.text(place, height + 0.22, text, ha="center", va="bottom", color=COLOURS[name], fontsize=7, zorder=3,
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
-    axes.axvline(0, color=COLOURS[EQUAL], linewidth=0.9, linestyle=plots.LINES[EQUAL])
+    axes.axvline(0, color=COLOURS[EQUAL], linewidth=0.9, linestyle=plots.style_of(EQUAL).stroke)
     axes.set(yticks=[], ylim=(-0.5, len(names) - 0.1), xlim=(-5, 5), xticks=(-4, -2, 0, 2, 4))
     axes.spines["left"].set_visible(False)
 
 
-REPRODUCTION = Reproduction("massive-lion", "Massive Lion's protocol", measure, check, draw)
+REPRODUCTION = Reproduction("massive-lion", "Massive Lion's protocol", measure, check, draw, order=150, slow=True)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

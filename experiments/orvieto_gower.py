@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.comparison import corrected
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.comparison.paired import corrected
+from quadsim.reproduce import Check, Reproduction
 
 OPTIMIZERS = {  # SGD's momentum is a moving average, as Adam's
     "sgd": qs.SGD(momentum=0.95, dampening=0.95),
@@ -36,7 +37,7 @@ SETTING = ["case", "factor", "warmup"]
 
 def measure(fast):
     """Final losses at the listed rates, over draws of H with ten seeds each; tuned rates; curves at the best ones."""
-    listed, tuned, places, curves = [], [], [], []
+    listed, tuned, settings, curves = [], [], [], []
     for case in PUBLISHED:
         for factor in FACTORS:
             for warmup in (0.05,) if fast else (0.05, 0.1):
@@ -49,11 +50,11 @@ def measure(fast):
                 if case == 4 or not fast:
                     found = at_tuned_rates(case, fast, how)
                     tuned.append(found)
-                    places.append(where)
+                    settings.append(where)
                     drawn.append(found.bands[found.bands["step"] % 10 == 0].assign(rates="tuned"))
                 if warmup == 0.05:
                     curves += [band.assign(**where) for band in drawn]
-    pairs = zip(corrected(tuned), places, strict=True)  # one family: their verdicts are counted
+    pairs = zip(corrected(tuned), settings, strict=True)  # one Holm family
     tuned = [one.summary.assign(**where) for one, where in pairs]
     columns = ["optimizer", "lr", "edge", "median", "difference", "low", "high", "verdict", "seeds"]
     curve = ["rates", "optimizer", "step", "lower", "median", "upper"]
@@ -65,24 +66,24 @@ def measure(fast):
 
 
 def at_tuned_rates(case, fast, how):
-    """The same question to `compare`: every seed has an H of its own, and rates are tuned on others."""
+    """The same comparison by `compare`: every seed has its own H, and rates are tuned on other seeds."""
     optimizers = {name: OPTIMIZERS[name] for name in (("sgd", "adam") if fast else OPTIMIZERS)}
     seeds = range(30 if fast else 60)
-    return qs.compare(lambda seed: qs.case(case, seed=seed), optimizers, seeds=seeds, steps=STEPS, **how)
+    return qs.compare(lambda seed: qs.case(case, seed=seed), optimizers, seed=seeds, max_steps=STEPS, **how)
 
 
 def at_listed_rates(case, draws, seeds, how):
     """A row for each optimizer and listed lr: quartiles over all runs, and the range over draws of H of the median over
     their seeds, which is what a figure of theirs shows; and each optimizer's curve at its best rate."""
     pairs = [(name, lr) for name, lrs in LISTED.items() for lr in lrs]
-    runs = qs.solve_draws(
+    runs = qs.solve(
         lambda seed: qs.case(case, seed=seed // seeds), [replace(OPTIMIZERS[name], lr=lr) for name, lr in pairs],
-        range(draws * seeds), tol=0, max_steps=STEPS, record=10, **how,
+        seed=range(draws * seeds), tol=0, max_steps=STEPS, record=10, engine="compiled", **how,
     )  # fmt: skip
     table, lines = [], []
-    for place, (name, lr) in enumerate(pairs):
+    for number, (name, lr) in enumerate(pairs):
         losses = np.full((draws * seeds, STEPS // 10 + 1), np.inf)  # of a run that diverged, from there on
-        for row, run in zip(losses, runs[place :: len(pairs)], strict=True):
+        for row, run in zip(losses, runs[number :: len(pairs)], strict=True):
             kept = run.steps % 10 == 0
             row[: kept.sum()] = run.loss[kept]
         lower, median, upper = np.quantile(losses, (0.25, 0.5, 0.75), axis=0, method="nearest")
@@ -109,9 +110,9 @@ def beside(tables):
 
 
 def check(tables):
-    told = {case: ends(tables, case) for case in (3, 4)}
-    gaps = told[3]["signum"] / told[3]["adam"], told[3]["sgd"] / told[3]["signum"]
-    spread = told[4].max(axis=1) / told[4].min(axis=1)
+    finals = {case: ends(tables, case) for case in (3, 4)}
+    gaps = finals[3]["signum"] / finals[3]["adam"], finals[3]["sgd"] / finals[3]["signum"]
+    spread = finals[4].max(axis=1) / finals[4].min(axis=1)
     rows, ahead = beside(tables)
     better = (rows["verdict"] == "better").sum()
     best = tables[""][(tables[""]["case"] == 4) & tables[""]["best"]]
@@ -156,10 +157,10 @@ def same_numbers(tables):
 
 
 def draw(tables):
-    told, (_, ahead) = {case: ends(tables, case) for case in (3, 4)}, beside(tables)
-    gap = told[3]["sgd"] / told[3]["adam"]
+    finals, (_, ahead) = {case: ends(tables, case) for case in (3, 4)}, beside(tables)
+    gap = finals[3]["sgd"] / finals[3]["adam"]
     least, most = (f"{float(f'{end:.2g}'):,.0f}" for end in (gap.min(), gap.max()))
-    spread = (told[4].max(axis=1) / told[4].min(axis=1)).max()
+    spread = (finals[4].max(axis=1) / finals[4].min(axis=1)).max()
     title = (
         f"Where blocks differ Adam ends {least} to {most} times below SGD, Signum between; where they are alike all "
         f"end within {spread:.1f} times, but with rates beyond the listed ones Adam is ahead of SGD by "
@@ -172,7 +173,7 @@ def draw(tables):
         "seeds each, every optimizer at the best of the three rates listed there. Circles: where the lines of their "
         f"figure end (one draw of H, ten seeds). Dotted: Adam at the rate tuned on {tuned} draws, on {tuned} others."
     )
-    with plots.canvas(2, 2, title=title, caption=caption, tall=1.95, sharex=True) as (_, panels):
+    with plots.canvas(2, 2, title=title, caption=caption, height=1.95, sharex=True) as (_, panels):
         for axes, (case, factor) in zip(panels, ((c, f) for c in PUBLISHED for f in FACTORS), strict=True):
             axes.set(yscale="log", xlim=(0, STEPS), ylim=(3e-5, 2e5) if case == 3 else (0.4, 2e5))
             blocks = "blocks differ" if case == 3 else "blocks alike"
@@ -192,7 +193,7 @@ def shown(axes, tables, case, factor):
     curves = curves[(curves["case"] == case) & (curves["factor"] == factor)]
     labels = []
     for name, optimizer in OPTIMIZERS.items():
-        colour = plots.COLOURS[name]
+        colour = plots.style_of(name).colour
         band = curves[(curves["optimizer"] == name) & (curves["rates"] == "listed")]
         axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
         axes.plot(band["step"], band["median"], color=colour, linewidth=1.3)
@@ -203,7 +204,7 @@ def shown(axes, tables, case, factor):
                       markeredgewidth=1.1, clip_on=False, zorder=5)  # fmt: skip
     line = curves[(curves["optimizer"] == "adam") & (curves["rates"] == "tuned")]
     if case == 4 and len(line):
-        colour, end = plots.COLOURS["adam"], line["median"].iloc[-1]
+        colour, end = plots.style_of("adam").colour, line["median"].iloc[-1]
         rate = tables["-tuned"].query("case == 4 and factor == @factor and warmup == 0.05 and optimizer == 'adam'")
         axes.plot(line["step"], line["median"], color=colour, linewidth=1, linestyle=(0, (1.5, 1.5)))
         labels.append((end, f"Adam {two_digits(end)}, lr {rate['lr'].iloc[0]:.1g}", colour))
@@ -214,7 +215,10 @@ def two_digits(value):
     return f"{value:#.2g}".rstrip(".")
 
 
-REPRODUCTION = Reproduction("orvieto-gower", "Orvieto & Gower, figure 6", measure, check, draw, arxiv="2505.21829")
+REPRODUCTION = Reproduction(
+    "orvieto-gower", "Orvieto & Gower, figure 6", measure, check, draw, arxiv="2505.21829", order=60, slow=True
+)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,9 +1,9 @@
-"""Figure 7 of Orvieto & Gower, "In Search of Adam's Secret Sauce" (arXiv 2505.21829): can a constant do what Adam does?
+"""Figure 7 of Orvieto & Gower, "In Search of Adam's Secret Sauce" (arXiv 2505.21829): a constant for Adam's variance.
 
 With β1 = β2 Adam's step is m/√(m² + σ²), σ² a running variance of the gradients. The figure puts a fixed ε in its
 place, a mollifier of Signum: 0.01, 0.1, 1 or 10 with lr = 0.01 on Case 3, beside Adam, under the conditions of figure 6
 (orvieto_gower.py). Their caption has m/√(m² + ε), ε inside the root, their code m/(|m| + ε), outside it: both are run,
-as a rule of our own, with both X, on Case 4 too, and with tuned rates. Their figure is one draw of H with ten seeds;
+as a user-defined rule, with both X, on Case 4 too, and with tuned rates. Their figure is one draw of H with ten seeds;
 the end values of its lines are read off the drawing in their notebook.
 
     python experiments/orvieto_gower_eps.py [fast=true]
@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 PUBLISHED = {0.01: 0.0117, 0.1: 0.0057, 1.0: 0.0055, 10.0: 1.31, "adam": 0.00027}
@@ -35,7 +36,7 @@ def mollified(g, m, lr=0.01, beta=0.95, mollifier=0.1, inside=False):
 
 
 def measure(fast):
-    """Losses of Adam, Signum and all ε at lr = 0.01 over draws of H; Adam beside both places of ε with tuned rates."""
+    """Losses of Adam, Signum and all ε at lr = 0.01 over draws of H; Adam and both positions of ε, tuned."""
     ends, curves, tuned = [], [], []
     for case in (3, 4):
         for factor in FACTORS:
@@ -50,7 +51,7 @@ def measure(fast):
                 found = qs.compare(
                     lambda seed: qs.case(3, seed=seed),
                     {"adam": ADAM, "outside": mollified(), "inside": mollified(inside=True)},
-                    seeds=range(30 if fast else 60), steps=STEPS,
+                    seed=range(30 if fast else 60), max_steps=STEPS,
                     grids={place: {"mollifier": EPSILONS} for place in ("outside", "inside")}, **how,
                 )  # fmt: skip
                 tuned.append(found.summary.assign(factor=factor))
@@ -65,13 +66,13 @@ def at_one_rate(case, draws, seeds, how):
     kinds = [("adam", None, ADAM), ("signum", None, mollified(mollifier=0.0))]
     kinds += [(place, ε, mollified(mollifier=ε, inside=place == "inside"))
               for place in ("outside", "inside") for ε in EPSILONS]  # fmt: skip
-    runs = qs.solve_draws(
-        lambda seed: qs.case(case, seed=seed // seeds), [one for *_, one in kinds], range(draws * seeds), tol=0,
+    runs = qs.solve(
+        lambda seed: qs.case(case, seed=seed // seeds), [one for *_, one in kinds], seed=range(draws * seeds), tol=0,
         max_steps=STEPS, record=5, **how,
     )  # fmt: skip
     table, lines = [], []
-    for place, (name, ε, _) in enumerate(kinds):
-        losses = np.array([run.loss[run.steps % 5 == 0] for run in runs[place :: len(kinds)]])  # (runs, steps / 5)
+    for number, (name, ε, _) in enumerate(kinds):
+        losses = np.array([run.loss[run.steps % 5 == 0] for run in runs[number :: len(kinds)]])  # (runs, steps / 5)
         lower, median, upper = np.quantile(losses, (0.25, 0.5, 0.75), axis=0)
         of_draws = np.median(losses[:, -1].reshape(draws, seeds), axis=1)
         table.append({"optimizer": name, "epsilon": ε, "lower": lower[-1], "median": median[-1], "upper": upper[-1],
@@ -89,13 +90,13 @@ def medians(tables, case):
 
 
 def check(tables):
-    told = medians(tables, 3)
-    best = told[["outside", "inside"]].min(axis=1)
-    above, gain = best / told["adam"], best / told["signum"]
+    finals = medians(tables, 3)
+    best = finals[["outside", "inside"]].min(axis=1)
+    above, gain = best / finals["adam"], best / finals["signum"]
     tuned = tables["-tuned"].set_index(["factor", "optimizer"])
     others = tuned[tuned["difference"].notna()]
     ahead = 10 ** others["difference"]
-    places = tuned["median"].xs("inside", level=1) / tuned["median"].xs("outside", level=1)
+    inside_ratio = tuned["median"].xs("inside", level=1) / tuned["median"].xs("outside", level=1)
     rows = tables[""].query("case == 3 and factor == 'rotated' and optimizer in ('adam', 'outside')")
     within = sum(
         row.least <= PUBLISHED["adam" if row.optimizer == "adam" else row.epsilon] <= row.most
@@ -105,17 +106,18 @@ def check(tables):
     below = other["adam"] / other[["outside", "inside"]].min(axis=1)
     return [
         Check(
-            "Case 3, lr = 0.01", "no fixed ε does what the variance does: 0.0055 at best, Adam 0.00027",
+            "Case 3, lr = 0.01", "no fixed ε replaces the variance: 0.0055 at best, Adam 0.00027",
             f"the best ε ends {above.min():.0f} to {above.max():.0f} times above Adam", above.min() > 2,
         ),
         Check(
-            "beside Signum", "no gain from a fixed ε",
+            "compared with Signum", "no gain from a fixed ε",
             f"the best ε ends at {gain.min():.2g} to {gain.max():.2g} times Signum's loss (a gain: below 0.5)",
             gain.min() > 0.5,
         ),
         Check(
             "ε inside or outside the root", "no qualitative effect after tuning",
-            f"tuned, {ahead.min():.0f} to {ahead.max():.0f} times above Adam; inside {listed(places)} times outside",
+            f"tuned, {ahead.min():.0f} to {ahead.max():.0f} times above Adam; inside {listed(inside_ratio)} times "
+            "outside",
             bool((others["low"] > 0).all()),
         ),
         Check(
@@ -138,8 +140,8 @@ def listed(values):
 
 
 def draw(tables):
-    told = medians(tables, 3)
-    above = told[["outside", "inside"]].min(axis=1) / told["adam"]
+    finals = medians(tables, 3)
+    above = finals[["outside", "inside"]].min(axis=1) / finals["adam"]
     tuned = tables["-tuned"]
     ahead = 10 ** tuned.loc[tuned["verdict"] != "–", "difference"]
     title = (
@@ -154,7 +156,7 @@ def draw(tables):
         f"{first['seeds']} seeds each. Circles: where the lines of their figure end (one draw of H). Below: medians of "
         "the final loss (dots: their code, rings: their caption); ε = 0 is Signum."
     )
-    with plots.canvas(2, 2, title=title, caption=caption, tall=1.9) as (_, panels):
+    with plots.canvas(2, 2, title=title, caption=caption, height=1.9) as (_, panels):
         for axes, factor in zip(panels, FACTORS, strict=False):
             axes.set(yscale="log", xlim=(0, STEPS), ylim=(3e-5, 3e4), xlabel="steps")
             axes.set_title(f"Case 3: {FACTORS[factor]}", fontsize=8)
@@ -175,7 +177,7 @@ def curves(axes, bands, factor):
     """The published figure: Adam, and Signum with each ε."""
     labels = []
     for (name, ε), band in bands[bands["factor"] == factor].groupby(["optimizer", "epsilon"], dropna=False):
-        colour = plots.COLOURS["adam"] if name == "adam" else SHADES[ε]
+        colour = plots.style_of("adam").colour if name == "adam" else SHADES[ε]
         end = band["median"].iloc[-1]
         half = band[band["step"] % 10 == 0]
         axes.fill_between(half["step"], half["lower"], half["upper"], color=colour, alpha=0.15, linewidth=0)
@@ -188,7 +190,7 @@ def curves(axes, bands, factor):
 
 
 def against(axes, rows, factor):
-    """The final loss against ε in both places and cases, with Adam's as a level."""
+    """The final loss against ε in both inside_ratio and cases, with Adam's as a level."""
     labels = []
     for case, colour in ((3, plots.CASE_COLOURS[0]), (4, plots.CASE_COLOURS[1])):
         mine = rows[(rows["case"] == case) & (rows["factor"] == factor)].set_index("optimizer")
@@ -207,7 +209,10 @@ def against(axes, rows, factor):
     plots.label_right(axes, labels, size=7)
 
 
-REPRODUCTION = Reproduction("orvieto-gower-eps", "Orvieto & Gower, figure 7", measure, check, draw, arxiv="2505.21829")
+REPRODUCTION = Reproduction(
+    "orvieto-gower-eps", "Orvieto & Gower, figure 7", measure, check, draw, arxiv="2505.21829", order=70, slow=True
+)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

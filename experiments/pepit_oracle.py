@@ -4,8 +4,8 @@
     python experiments/pepit_oracle.py
 
 PEPit sees only the steps of a method and finds the worst quadratic and start by semidefinite programming; it knows none
-of the formulas that tests/test_pepit.py holds against what this writes, tests/pepit.json. Adam is beyond it: what acts
-on single coordinates cannot be said in inner products.
+of the formulas that tests/test_pepit.py holds against what this writes, tests/pepit.json. It does not apply to Adam:
+updates of single coordinates cannot be expressed by inner products.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""From a diagonal Hessian to a dense one: what turning its eigenvectors does to Adam's condition number (ledger 8).
+"""From a diagonal Hessian to a dense one: the effect of a rotation on Adam's condition number (ledger 8).
 
-In two dimensions H = R(θ) diag(1, κ) R(θ)ᵀ, and both the best that a diagonal scaling can do and what frozen Adam gets
-are known in closed form; the first is searched for here and the second simulated, from the rate of real runs. Then
-Case 4 with blocks of 3, 10 and 30, on the geodesic from the axes (rotation 0) to Haar bases (1), with ‖H‖₁,₁ beside it:
-the sum of |entries|, Adam's smoothness constant after Xie et al. (arXiv 2410.08198), which a rotation raises.
+In two dimensions H = R(θ) diag(1, κ) R(θ)ᵀ, and the condition numbers of the best diagonal scaling and of frozen Adam
+are known in closed form; here the first is found by search and the second from the rate of simulated runs. Then Case 4
+with blocks of 3, 10 and 30, on the geodesic from the axes (rotation 0) to Haar bases (1), with ‖H‖₁,₁ beside it: the
+sum of |entries|, Adam's smoothness constant after Xie et al. (arXiv 2410.08198), which a rotation raises.
 
     python experiments/rotation_axis.py [fast=true]
 """
@@ -15,8 +15,9 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 
 import quadsim as qs
-from quadsim import cli, plots, theory
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots, theory
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
 KAPPA = 1000.0
 LEDGER = {1: 2.867, 5: 32.06, 15: 251.5, 30: 750.5, 45: 1000.0}  # the best of all diagonal scalings, by degrees
@@ -41,11 +42,10 @@ def measure(fast):
         least = minimize_scalar(lambda u: spread(a, b * u * u, c * u), bracket=(np.sqrt(a / b) / 3, np.sqrt(a / b) * 4),  # noqa: B023
                                 tol=1e-10).fun  # fmt: skip
         best.append({"angle": angle, "formula": theory.best_scaling_kappa(KAPPA, theta), "searched": least})
-        done = qs.solve_draws(
-            lambda seed: problem, [qs.FrozenAdam()], range(20 if fast else 100), max_steps=50_000, threads=1  # noqa: B023
-        )  # fmt: skip
+        seeds = range(20 if fast else 100)
+        done = qs.solve(problem, qs.FrozenAdam(), seed=seeds, max_steps=50_000, engine="compiled", threads=1)
         for run in done:
-            first = np.abs(problem.curvature(problem.initial_error(run.seed)))
+            first = np.abs(problem.hvp(problem.initial_error(run.seed)))
             ratio = (a / first[0]) / (b / first[1])
             decay = np.log(run.loss[0] / run.loss[-1]) / (2 * run.last_step)  # at its best rate, the same in every step
             runs.append({"angle": angle, "seed": run.seed, "formula": theory.kappa_eff_2d(KAPPA, theta, ratio),
@@ -94,7 +94,7 @@ def check(tables):
     return [
         Check(
             "2-D, κ_eff", "cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln a₁/a₂)",
-            f"the rate of {len(runs):,} runs says the same to {off:.0e}", off < 1e-9,
+            f"agrees with the rate of {len(runs):,} runs to {off:.0e}", off < 1e-9,
         ),
         Check(
             "2-D, κ = 1000, best diagonal scaling at " + ", ".join(f"{angle}°" for angle in LEDGER),
@@ -140,10 +140,13 @@ def draw(tables):
         f"{draws} draws (seeds 0 to {draws - 1}). Right: the same medians against ‖H‖₁,₁ = Σ|h_ij|, Adam's smoothness "
         "constant in arXiv 2410.08198."
     )
-    with plots.canvas(1, 3, title=title, caption=caption, tall=2.3) as (figure, panels):
+    with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, panels):
         left, middle, right = panels
         bands = runs.groupby("angle")["simulated"].quantile([0.05, 0.5, 0.95]).unstack()
-        adam, dashed = plots.COLOURS["frozen-adam"], {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (4, 2.5))}
+        adam, dashed = (
+            plots.style_of("frozen-adam").colour,
+            {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (4, 2.5))},
+        )
         left.fill_between(bands.index, bands[0.05], bands[0.95], color=adam, alpha=0.2, linewidth=0)
         left.plot(bands.index, bands[0.5], color=adam, linewidth=2.4)
         angles = np.radians(np.linspace(0.5, 45, 180))
@@ -152,11 +155,11 @@ def draw(tables):
         left.plot(
             best["angle"], best["searched"], "o", color="#555555", markersize=3, markerfacecolor="white", clip_on=False
         )
-        left.axhline(KAPPA, color=plots.COLOURS["gd"], linewidth=1)
+        left.axhline(KAPPA, color=plots.style_of("gd").colour, linewidth=1)
         left.set(yscale="log", xlim=(0, 45), ylim=(0.8, 5e3), xlabel="angle θ (degrees)", ylabel="condition number",
                  xticks=range(0, 46, 15), title="Two dimensions")  # fmt: skip
         plots.power_ticks(left, x=False)
-        for label, x, y, colour in (("Adam", 4, 330, adam), ("GD: κ", 2, 1400, plots.COLOURS["gd"]),
+        for label, x, y, colour in (("Adam", 4, 330, adam), ("GD: κ", 2, 1400, plots.style_of("gd").colour),
                                     ("best scaling", 15, 60, "#555555")):  # fmt: skip
             left.text(x, y, label, color=colour, fontsize=7.5, fontweight="bold")
         for number, (size, group) in enumerate(blocks.groupby("size")):
@@ -167,7 +170,7 @@ def draw(tables):
             for axes, x in ((middle, "rotation"), (right, "norm")):
                 axes.plot(group[x], group["median"], color=colour, marker="o", markersize=2.5, label=f"n = {size}")
         for axes in (middle, right):
-            axes.axhline(1, color=plots.COLOURS["gd"], linewidth=1, zorder=0)
+            axes.axhline(1, color=plots.style_of("gd").colour, linewidth=1, zorder=0)
             axes.set(yscale="log", ylim=(1e-3, 300))
             plots.power_ticks(axes, x=False)
         middle.set(xlabel="rotation: axes → Haar", ylabel="κ_eff/κ", title="Case 4", xlim=(-0.02, 1.02))
@@ -177,7 +180,8 @@ def draw(tables):
     return figure
 
 
-REPRODUCTION = Reproduction("rotation-axis", "Ledger 8, the rotation axis", measure, check, draw)
+REPRODUCTION = Reproduction("rotation-axis", "Ledger 8, the rotation axis", measure, check, draw, order=140)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,12 +1,12 @@
-"""What a rule of one's own costs: Adam as a ten-line rule beside Adam fused into a loop by hand, 64 lanes, one thread.
+"""The cost of a user-defined rule: Adam as a ten-line rule and Adam in a hand-written fused loop, 64 lanes, one thread.
 
     python experiments/rule_overhead.py
 
 The loop by hand is numba at its best: the lanes are columns; the product is np.dot (BLAS) or plain loops over rows,
 whichever is quicker; the update of Adam runs fused over the lanes. quadsim's run knows the loss and the gradient norm
 of every lane at every step, and looks after convergence and divergence; so there are two loops by hand, one that keeps
-the two and one that does not. Rounds are taken in turns, CPU time is counted, what a run of no steps takes is taken
-off, and the least counts.
+the two and one that does not. Rounds alternate, CPU time is measured, the time of a run of no steps is
+subtracted, and the minimum over rounds is reported.
 """
 
 import os
@@ -41,7 +41,7 @@ def measured(problem, steps):
     start = np.repeat(problem.start(0)[:, None], LANES, axis=1)
 
     def ours(optimizer, steps):
-        qs.solve_lanes(problem, [optimizer] * LANES, tol=0, max_steps=steps, threads=1, record=max(steps, 1))
+        qs.solve(problem, [optimizer] * LANES, tol=0, max_steps=steps, threads=1, record=max(steps, 1))
 
     contestants = {
         "own": lambda steps: ours(clocked(lr=1e-9), steps),
@@ -73,7 +73,7 @@ def corrected(weight1, weight2, beta1=0.9, beta2=0.99):
     return weight1, weight2, 1 / weight1, 1 / np.sqrt(weight2)
 
 
-@qs.rule(state="m v", tick=corrected, clock="weight1 weight2 unbias1 unbias2")
+@qs.rule(state="m v", once_per_step=corrected, shared_state="weight1 weight2 unbias1 unbias2")
 def clocked(g, m, v, unbias1, unbias2, lr=1e-3, beta1=0.9, beta2=0.99, eps=1e-8):
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g * g

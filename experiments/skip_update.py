@@ -1,9 +1,9 @@
-"""Does leaving out steps at random help (SkipUpdate and Magma, arXiv 2602.15322)? Two protocols, one question.
+"""Does skipping steps at random help (SkipUpdate and Magma, arXiv 2602.15322)? The answers of two protocols.
 
 On Cases 3 and 4 a reproduction with five seeds and four or five learning rates reported 2× wins for the masks; with 30
 seeds and finer grids they reversed. Here the coarse protocol is repeated many times: one problem, five seeds, four
 learning rates, each optimizer at the one that is best on these seeds, the ratio of the medians of the final loss. The
-honest one is `quadsim.compare`: problems redrawn, rates tuned on some seeds and compared on others. Batch 3 of 9, 500
+paired one is `quadsim.compare`: problems redrawn, rates tuned on some seeds and compared on others. Batch 3 of 9, 500
 steps.
 
     python experiments/skip_update.py [fast=true]
@@ -16,26 +16,28 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.comparison import corrected
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.comparison.paired import corrected
+from quadsim.plots.comparison import ratio_ticks
+from quadsim.reproduce import Check, Reproduction
 
 GRIDS = {"decades": (1e-3, 1e-2, 1e-1, 1.0), "half decades": (3e-3, 1e-2, 3e-2, 1e-1)}
 BASES = {"RMSProp": {"beta1": 0.0, "beta2": 0.999}, "Adam": {"beta1": 0.9, "beta2": 0.999}}
 MASKED = {"SkipUpdate": qs.SkipUpdate, "Magma": qs.Magma}
 SETTINGS = [(case, base, schedule) for case in (4, 3) for base in BASES for schedule in ("constant", "cosine")]
-FEW = [(3, "RMSProp", "constant"), (3, "RMSProp", "cosine")]  # where Magma and where SkipUpdate seem to win
+FAST_SETTINGS = [(3, "RMSProp", "constant"), (3, "RMSProp", "cosine")]  # where Magma and SkipUpdate appear to win
 SEEDS, STEPS = 5, 500
-OFTEN = 0.1  # a win that more than one in ten repetitions announces is there to be reported
-BATCH = qs.Noise(batch=3)
+MIN_WIN_SHARE = 0.1  # wins announced by more repetitions than this are likely to be reported
+NOISE = qs.Noise(batch=3)
 KEYS = ["case", "base", "schedule", "masked"]
 
 
 def measure(fast):
-    """Both protocols on every setting: the gains that repetitions of the coarse one announce, and what is in them."""
-    settings = [dict(zip(KEYS, setting, strict=False)) for setting in (FEW if fast else SETTINGS)]
+    """Both protocols on every setting: gains announced by repetitions of the coarse one, and paired verdicts."""
+    settings = [dict(zip(KEYS, setting, strict=False)) for setting in (FAST_SETTINGS if fast else SETTINGS)]
     gains = [coarse(*where.values(), 30 if fast else 120).assign(**where) for where in settings]
-    made = corrected([honest(*where.values()) for where in settings])  # one family: their verdicts are counted
+    made = corrected([paired(*where.values()) for where in settings])  # one Holm family
     verdicts = [
         one.summary[1:].rename(columns={"optimizer": "masked"}).assign(**where)
         for one, where in zip(made, settings, strict=True)
@@ -53,18 +55,18 @@ def optimizers(base):
 
 
 def coarse(case, base, schedule, repetitions):
-    """What each repetition of the coarse protocol would announce: the gain over the base, in decades."""
+    """The gain over the base, in decades, that each repetition of the coarse protocol would announce."""
     lrs = sorted({lr for grid in GRIDS.values() for lr in grid})
     losses = {}
     for name, optimizer in optimizers(base).items():
-        runs = qs.solve_draws(
+        runs = qs.solve(
             lambda seed: qs.case(case, seed=10_000 + seed // SEEDS),  # five seeds of one problem
             [replace(optimizer, lr=lr) for lr in lrs],
-            range(10_000, 10_000 + repetitions * SEEDS),
+            seed=range(10_000, 10_000 + repetitions * SEEDS),
             max_steps=STEPS,
             tol=0,
             record=STEPS,
-            noise=BATCH,
+            noise=NOISE,
             schedule=schedule,
         )
         ends = [run.loss[-1] if run.status not in ("diverged", "underflow") else np.inf for run in runs]
@@ -78,18 +80,18 @@ def coarse(case, base, schedule, repetitions):
     return pd.concat(rows)
 
 
-def honest(case, base, schedule):
-    """The honest protocol."""
+def paired(case, base, schedule):
+    """The paired protocol."""
     return qs.compare(
-        lambda seed: qs.case(case, seed=seed), optimizers(base), seeds=range(60), steps=STEPS, noise=BATCH,
+        lambda seed: qs.case(case, seed=seed), optimizers(base), seed=range(60), max_steps=STEPS, noise=NOISE,
         schedule=schedule,
     )  # fmt: skip
 
 
 def side_by_side(gains, verdicts):
-    """One row for each setting and grid: how often the coarse protocol announces what, and what the honest one says."""
+    """One row for each setting and grid: how often the coarse protocol announces what, and the paired verdict."""
     groups = gains.groupby([*KEYS, "grid"], sort=False)["gain"]
-    told = pd.DataFrame(
+    rows = pd.DataFrame(
         {
             "coarse_gain": groups.median(),
             "wins_1.5x": groups.apply(lambda gain: (gain >= np.log10(1.5)).mean()),
@@ -98,7 +100,7 @@ def side_by_side(gains, verdicts):
         }
     ).reset_index()
     columns = [*KEYS, "verdict", "difference", "low", "high", "wins", "lr", "edge", "diverged", "seeds"]
-    return told.round(4).merge(verdicts[columns], on=KEYS)
+    return rows.round(4).merge(verdicts[columns], on=KEYS)
 
 
 def settings(table):
@@ -114,24 +116,24 @@ def count(verdicts):
 
 
 def check(tables):
-    told = settings(tables[""])
-    share = told.groupby("masked")["wins_2x"].max()
-    announced = told[told["wins_2x"] > OFTEN]
+    rows = settings(tables[""])
+    share = rows.groupby("masked")["wins_2x"].max()
+    announced = rows[rows["wins_2x"] > MIN_WIN_SHARE]
     above = announced["difference"]  # decades by which the masked optimizer's loss is higher: the median of pairs
-    seeds = int(told["seeds"].iloc[0])
+    seeds = int(rows["seeds"].iloc[0])
     return [
         Check(
             "five seeds, four learning rates", "2× wins for the masks",
             f"2× wins in up to {share['SkipUpdate']:.0%} (SkipUpdate) and {share['Magma']:.0%} (Magma) of repetitions",
-            bool((share > OFTEN).all()),
+            bool((share > MIN_WIN_SHARE).all()),
         ),
         Check(
             "paired seeds, finer grids", "with 30 seeds and finer grids they reverse",
-            f"{seeds} seeds, {len(told)} settings: {count(told['verdict'])}",
-            not (told["verdict"] == "better").any() and (told["verdict"] == "worse").mean() >= 0.5,
+            f"{seeds} seeds, {len(rows)} settings: {count(rows['verdict'])}",
+            not (rows["verdict"] == "better").any() and (rows["verdict"] == "worse").mean() >= 0.5,
         ),
         Check(
-            f"settings with 2× wins in over {OFTEN:.0%}", "they reverse",
+            f"settings with 2× wins in over {MIN_WIN_SHARE:.0%}", "they reverse",
             f"{count(announced['verdict'])}; loss {above.min():.2g} to {above.max():.2g} decades above the base's",
             bool(len(announced) and above.min() > 0 and not (announced["verdict"] == "better").any()),
         ),
@@ -139,36 +141,75 @@ def check(tables):
 
 
 def draw(tables):
-    told = settings(tables[""])
+    rows = settings(tables[""])
     repetitions = tables["-repetitions"]
-    shown = told.sort_values("wins_2x", ascending=False, kind="stable").groupby(["case", "base", "masked"]).head(1)
+    shown = rows.sort_values("wins_2x", ascending=False, kind="stable").groupby(["case", "base", "masked"]).head(1)
     shown = shown.sort_values(["masked", "case", "base"], ascending=False)
     shown["setting"] = [
         f"Case {row.case}: {row.masked} on {row.base},\n{row.schedule} lr, {row.grid}" for row in shown.itertuples()
     ]
     clouds = repetitions.merge(shown[[*KEYS, "grid", "setting"]], on=[*KEYS, "grid"])
-    share = told.groupby("masked")["wins_2x"].max()
-    better = int((told["verdict"] == "better").sum())
-    seeds = int(told["seeds"].iloc[0])
-    return plots.protocols(
-        clouds,
-        shown,
-        title=f"Five seeds and four learning rates announce a 2× win in up to {share['SkipUpdate']:.0%} (SkipUpdate) "
-        f"and {share['Magma']:.0%} (Magma) of repetitions; the honest protocol finds a win in {better or 'none'} of "
-        f"{len(told)} settings and a loss in {(told['verdict'] == 'worse').sum()}",
-        caption="python experiments/skip_update.py. After arXiv 2602.15322. Dots: "
+    share = rows.groupby("masked")["wins_2x"].max()
+    better = int((rows["verdict"] == "better").sum())
+    seeds = int(rows["seeds"].iloc[0])
+    title = (
+        f"Five seeds and four learning rates announce a 2× win in up to {share['SkipUpdate']:.0%} (SkipUpdate) "
+        f"and {share['Magma']:.0%} (Magma) of repetitions; the paired protocol finds a win in {better or 'none'} of "
+        f"{len(rows)} settings and a loss in {(rows['verdict'] == 'worse').sum()}"
+    )
+    caption = (
+        "python experiments/skip_update.py. After arXiv 2602.15322. Dots: "
         f"{repetitions['repetition'].nunique()} repetitions of the coarse protocol (medians of five seeds on one "
         "problem, best of four learning rates chosen on them), orange where it would announce a win of 2× or more; "
-        f"blue: the honest protocol, median of paired differences on {seeds} draws, rates tuned on {seeds} others, "
+        f"blue: the paired protocol, median of paired differences on {seeds} draws, rates tuned on {seeds} others, "
         "with its 95 % interval (order statistics, given the tuned rates) and its verdict (sign test, Holm over all "
         "settings). Batch 3 of 9, 500 steps. Of each problem, base and mask the schedule and grid with most wins is "
-        "shown; all are in the table.",
+        "shown; all are in the table."
     )
+    with plots.canvas(title=title, caption=caption, height=0.42 * len(shown), font_size=8) as (figure, (axes,)):
+        protocols(axes, clouds, shown)
+    return figure
+
+
+def protocols(axes, coarse, verdicts):
+    """A row for each setting: the gain in decades of each coarse repetition; below it the paired difference."""
+    announced, denied, widest = "#D55E00", "#0072B2", 4.0  # decades; gains beyond are drawn at the edge
+    names = list(dict.fromkeys(verdicts["setting"]))
+    axes.axvspan(np.log10(2), widest, color=announced, alpha=0.08, linewidth=0)
+    axes.axvline(0, color="#555555", linewidth=0.9, zorder=0)
+    jitter = np.random.default_rng(0)
+    for row, name in enumerate(names):
+        gains = np.clip(coarse.loc[coarse["setting"] == name, "gain"].to_numpy(), -widest, widest)
+        heights = -row + 0.17 + 0.13 * jitter.uniform(-1, 1, gains.size)
+        won = gains >= np.log10(2)
+        for which, colour in ((won, announced), (~won, "#999999")):
+            axes.plot(gains[which], heights[which], "o", color=colour, markersize=2, alpha=0.6, markeredgewidth=0)
+        found = verdicts[verdicts["setting"] == name].iloc[0]
+        low, middle, high = np.clip([-found["high"], -found["difference"], -found["low"]], -widest, widest)
+        axes.plot([low, high], [-row - 0.2] * 2, color=denied, linewidth=2.2, solid_capstyle="butt")
+        axes.plot(middle, -row - 0.2, "<" if middle <= -widest else "D", color=denied, markersize=4)
+        axes.text(widest * 1.02, -row + 0.15, f"{won.mean():.0%} announce 2×", fontsize=7.5, color=announced,
+                  va="center")  # fmt: skip
+        axes.text(widest * 1.02, -row - 0.22, found["verdict"], fontsize=7.5, color=denied, va="center")
+    axes.set(xlim=(-widest, widest), ylim=(-len(names) + 0.4, 0.6))
+    axes.set_xlabel("better by this factor than the optimizer without the mask")
+    axes.set_yticks([-row for row in range(len(names))], names)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    ratio_ticks(axes, -widest, widest)
 
 
 REPRODUCTION = Reproduction(
-    "skip-update", "Joo et al., masked updates: a reproduction's wins", measure, check, draw, arxiv="2602.15322"
-)  # fmt: skip
+    "skip-update",
+    "Joo et al., masked updates: a reproduction's wins",
+    measure,
+    check,
+    draw,
+    arxiv="2602.15322",
+    order=160,
+    slow=True,
+)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,14 +1,14 @@
-"""Two sweeps: steps against the condition number, and against how the same eigenvalues are dealt to blocks.
+"""Two sweeps: steps against the condition number, and against the heterogeneity of the blocks.
 
-GD's steps grow like κ wherever the eigenvalues sit. Heavy ball's grow like √κ, with the transient of ledger 4a. Those
-of frozen Adam do not grow at all in Case 3, whose blocks are only rescaled with κ (ledger 2f), and like κ in Case 4.
-Then the eigenvalues stay, and heterogeneity moves them between blocks from Case 4 to Case 3: three blocks of 30, which
-have 51 distinct arrangements, where blocks of three have five.
+GD's steps grow like κ whatever the arrangement of the eigenvalues. Heavy ball's grow like √κ, with the transient of
+ledger 4a. Those of frozen Adam do not grow at all in Case 3, whose blocks are only rescaled with κ (ledger 2f), and
+like κ in Case 4. Then the eigenvalues stay the same, and heterogeneity moves them between blocks, from Case 4 to Case
+3: three blocks of 30, which have 51 distinct arrangements, where blocks of three have five.
 
     python experiments/sweeps.py
 
-takes two to four minutes, writes figures/sweep-kappa.* and figures/sweep-heterogeneity.*, and ends with 1 if one of the
-numbers is not what it should be.
+takes two to four minutes, writes figures/sweep-kappa.* and figures/sweep-heterogeneity.*, and exits with 1 if one of
+the numbers differs from its expected value.
 """
 
 import sys
@@ -18,11 +18,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from quadsim import cli, spectra, table
+from quadsim import spectra
+from quadsim.cli import main as cli
+from quadsim.engine import table
 
 FIGURES = Path("figures")  # of the working folder
 KAPPA = ["case=3,4", "kappa=10:1e6:log25", "optimizers=gd,frozen-adam,heavy-ball", "seed=0..29"]
-DEALT = ["case=3", "block_size=30", "heterogeneity=0:1:lin21", "optimizers=gd,frozen-adam", "seed=0..99"]
+HETEROGENEITY = ["case=3", "block_size=30", "heterogeneity=0:1:lin21", "optimizers=gd,frozen-adam", "seed=0..99"]
 SLOPES = {  # (optimizer, case): slope of log steps in log κ, and how far it may be off
     ("gd", 3): (1.0, 0.02),
     ("gd", 4): (1.0, 0.02),
@@ -35,19 +37,19 @@ SLOPES = {  # (optimizer, case): slope of log steps in log κ, and how far it ma
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        for name, keys in (("sweep-kappa", KAPPA), ("sweep-heterogeneity", DEALT)):
+        for name, keys in (("sweep-kappa", KAPPA), ("sweep-heterogeneity", HETEROGENEITY)):
             store = Path(folder) / f"{name}.db"
             if cli.main(["sweep", *keys, f"store={store}"]) or cli.main(["plot", str(store), f"out={FIGURES}"]):
                 return 1
     wrong = check_slopes(table.read_csv(FIGURES / "sweep-kappa-slopes.csv"))
-    wrong += check_dealt(table.read_csv(FIGURES / "sweep-heterogeneity.csv"))
+    wrong += check_heterogeneity(table.read_csv(FIGURES / "sweep-heterogeneity.csv"))
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
 
 
 def check_slopes(slopes: pd.DataFrame) -> list[str]:
-    """What is wrong with the slopes."""
+    """Errors in the slopes."""
     wrong = []
     found = slopes.set_index(["optimizer", "case"])["slope"]
     for which, (expected, off) in SLOPES.items():
@@ -56,10 +58,10 @@ def check_slopes(slopes: pd.DataFrame) -> list[str]:
     return wrong
 
 
-def check_dealt(medians: pd.DataFrame) -> list[str]:
-    """What is wrong with the steps against heterogeneity: GD's are flat, frozen Adam's fall by more than 100.
+def check_heterogeneity(medians: pd.DataFrame) -> list[str]:
+    """Errors in the steps against heterogeneity: GD's should be flat, frozen Adam's fall by more than 100.
 
-    Every point is an arrangement of its own.
+    No two points should be the same arrangement.
     """
     wrong = []
     every = spectra.arrangements(range(1, 91), 3)

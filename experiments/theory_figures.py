@@ -1,4 +1,4 @@
-"""Theory beside what happens, in two figures: losses under their bounds, κ_eff against κ.
+"""Theory and measurements in two figures: losses and their bounds, κ_eff against κ.
 
 Run it alone: python experiments/theory_figures.py [folder]. It writes theory-bounds and theory-kappa-eff (PNG, SVG,
 CSV, JSON) to figures/, or to the folder.
@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import plots, results, theory
+from quadsim import _artifacts, plots, theory
 
 COMMAND = "python experiments/theory_figures.py"
 
 
 def bounds(number=3, seeds=range(8)):
-    """Losses of eight starts, step by step, with what theory says of all starts."""
+    """Losses of eight starts, step by step, with the bound for all starts."""
     rows = []
     problem = qs.case(number, seed=0)
     for optimizer, steps in (
@@ -28,7 +28,9 @@ def bounds(number=3, seeds=range(8)):
             if e0 is not None and seed != seeds[0]:
                 continue
             how = {"seed": seed} if e0 is None else {"e0": e0}
-            run = qs.solve(problem, optimizer, tol=0, max_steps=steps, record=max(1, steps // 200), **how)
+            run = qs.solve(
+                problem, optimizer, tol=0, max_steps=steps, record=max(1, steps // 200), **how, engine="compiled"
+            )
             bound = theory.bound(problem, optimizer, run.steps, e0=e0)
             rate = theory.rate(problem, optimizer, e0=e0) ** run.steps
             columns = {"step": run.steps, "loss": run.loss / run.loss[0], "bound": bound, "rate": rate}
@@ -58,7 +60,7 @@ def main(folder):
             curves,
             plots.bounds(
                 curves,
-                title="Case 3: every run stays below its bound, and falls at its exact rate",
+                title="Case 3: every run stays below its bound and converges at its exact rate",
                 caption=f"{COMMAND}. Gaussian starts. Bounds hold for every start, frozen Adam's for the one shown.",
             ),
         ),
@@ -66,15 +68,15 @@ def main(folder):
             quartiles,
             plots.kappa_eff(
                 quartiles,
-                title=f"Frozen Adam does not see κ in Case 3 (κ_eff {last['Case 3']:.0f} at every κ); in Case 4 it "
-                f"sees {last['Case 4'] / quartiles['kappa'].max():.1f} κ",
+                title=f"Frozen Adam does not depend on κ in Case 3 (κ_eff = {last['Case 3']:.0f}); in Case 4 "
+                f"κ_eff is {last['Case 4'] / quartiles['kappa'].max():.1f} κ",
                 caption=f"{COMMAND}. Medians and quartiles over 200 draws of bases and starts.",
             ),
         ),
     }
     for name, (table, figure) in figures.items():
-        made = {"command": COMMAND, "versions": results.versions()}
-        for path in results.write(folder, f"theory-{name}", figure, {"": table}, made):
+        made = {"command": COMMAND, "versions": _artifacts.versions()}
+        for path in _artifacts.write(folder, f"theory-{name}", figure, {"": table}, made):
             print(f"wrote {path}")
 
 

@@ -3,7 +3,7 @@
 The published heat maps are dark for Transformers and pale for CNNs, and JS⁰, their average, is 0.10 (ResNet18) and 0.09
 (VGG16) against 18.84 to 286.41. Such values exceed ln 2, so they are no normalised distances and depend on bins: here
 distances are normalised, and the order is what can be checked. Seven weight matrices of each network, the first
-layer's among them; eigenvalues as they are, and with each block divided by its tenth largest.
+layer's among them; unscaled eigenvalues, and with each block divided by its tenth largest.
 
     python experiments/zhang_heat_maps.py [fast=true]
 """
@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
 PUBLISHED = {"ResNet18": 0.10, "VGG16": 0.09, "pretrained GPT2": 18.84, "MLP-mixer": 34.90, "BERT": 53.38,
              "GPT2": 83.23, "ViT-base": 286.41}  # fmt: skip
 CNNS, TRANSFORMERS, APART = ("resnet18", "vgg16"), ("bert-mini", "vit-small", "gpt2"), "resnet18-training"
 NETWORKS = {"resnet18": "ResNet18", "vgg16": "VGG16", "bert-mini": "BERT-mini", "vit-small": "ViT-small",
             "gpt2": "GPT2", APART: "ResNet18, training"}  # fmt: skip
-SCALES = {"raw": "eigenvalues as they are", "tenth": "each block over its tenth"}
+SCALES = {"raw": "unscaled eigenvalues", "tenth": "each block over its tenth"}
 MATRICES = {"query": "query", "key": "key", "value": "value", "attention_out": "out", "mlp_in": "MLP in",
             "mlp_out": "MLP out"}  # fmt: skip
 
@@ -40,7 +41,7 @@ def blocks_of(network):
 def measure(fast):
     """Means over pairs with and without the first layers, beside the noise between probes; and all pairs.
 
-    Nothing is drawn at random, so fast has no less to do."""
+    Nothing is random, so fast changes nothing."""
     means, pairs = [], []
     for network in NETWORKS:
         measured, names = qs.spectra.load(network), blocks_of(network)
@@ -65,8 +66,8 @@ def order(means, scale, blocks):
     """The CNN of the largest JS and the Transformer of the smallest, and whether that is larger."""
     js = means[(means["scale"] == scale) & (means["blocks"] == blocks)].set_index("network")["js"]
     cnn, transformer = js[list(CNNS)].idxmax(), js[list(TRANSFORMERS)].idxmin()
-    told = f"{js[cnn]:.4f} at most ({NETWORKS[cnn]}), {js[transformer]:.4f} at least ({NETWORKS[transformer]})"
-    return told, js[cnn] < js[transformer], js
+    text = f"{js[cnn]:.4f} at most ({NETWORKS[cnn]}), {js[transformer]:.4f} at least ({NETWORKS[transformer]})"
+    return text, js[cnn] < js[transformer], js
 
 
 def check(tables):
@@ -80,16 +81,16 @@ def check(tables):
     ours = js[[*CNNS, *TRANSFORMERS]]
     without = all(holds for _, holds, _ in rests.values())
     return [
-        Check("JS⁰, eigenvalues as they are", "CNNs below Transformers", raw, raw_holds),
+        Check("JS⁰, unscaled eigenvalues", "CNNs below Transformers", raw, raw_holds),
         Check("JS⁰, each block over its tenth largest", "CNNs below Transformers", tenth, tenth_holds,
-              "its first convolution of 1,728 weights stands apart; without first layers the order is as published"
+              "its first convolution of 1,728 weights is an outlier; without first layers the order is as published"
               if without and not tenth_holds else ""),
         Check("the same without first layers", "CNNs below Transformers on both scales",
               "; ".join(f"{js[list(CNNS)].max():.4f} at most, {js[list(TRANSFORMERS)].min():.4f} at least"
                         for _, _, js in rests.values()), without),
         Check("ResNet18 in training mode", "not measured: the authors' public code has evaluation mode",
               f"{js[APART]:.2f}: above {above} of {len(TRANSFORMERS)} Transformers", None,
-              "there is nothing to compare with; batch statistics set the blocks' scales "
+              "nothing was published to compare with; batch statistics set the blocks' scales "
               f"({rests['raw'][2][APART]:.2f} without the first)"),
         Check("JS⁰ as a number", "0.09 and 0.10 for CNNs, 18.84 to 286.41 for Transformers",
               f"{ours.min():.4f} to {ours.max():.4f}; no normalised distance exceeds ln 2 = {np.log(2):.2f}",
@@ -103,31 +104,31 @@ def draw(tables):
 
     means, pairs = tables[""], tables["-pairs"]
     every = means["blocks"].max()
-    told = means[means["blocks"] == every].pivot(index="network", columns="scale", values="js")
-    worst = {scale: (told[scale][list(CNNS)].max(), told[scale][list(TRANSFORMERS)].min()) for scale in SCALES}
+    js_means = means[means["blocks"] == every].pivot(index="network", columns="scale", values="js")
+    worst = {scale: (js_means[scale][list(CNNS)].max(), js_means[scale][list(TRANSFORMERS)].min()) for scale in SCALES}
     title = (
-        f"Eigenvalues as they are, JS is at most {worst['raw'][0]:.4f} in CNNs and at least {worst['raw'][1]:.4f} in "
-        f"Transformers; over each block's own scale it is {told['tenth']['vgg16']:.3f} in VGG16 and "
-        f"{worst['tenth'][1]:.3f} in {NETWORKS[told['tenth'][list(TRANSFORMERS)].idxmin()]}"
+        f"On unscaled eigenvalues JS is at most {worst['raw'][0]:.4f} in CNNs and at least {worst['raw'][1]:.4f} in "
+        f"Transformers; over each block's own scale it is {js_means['tenth']['vgg16']:.3f} in VGG16 and "
+        f"{worst['tenth'][1]:.3f} in {NETWORKS[js_means['tenth'][list(TRANSFORMERS)].idxmin()]}"
     )
     vgg = means[(means["network"] == "vgg16") & (means["scale"] == "raw")]["largest"].max()
     caption = (
         "python experiments/zhang_heat_maps.py. After arXiv 2402.16788. Jensen–Shannon distance between blocks' "
         "spectra at initialization in nats (at most ln\u00a02 = 0.69), above each map its mean over pairs; on the "
-        f"diagonal, between two probes of one block: chance. {every} weight matrices of each network: the first "
+        f"diagonal, between two probes of one block: noise. {every} weight matrices of each network: the first "
         "layer's, and six of one Transformer layer or six convolutions over the depth; in evaluation mode but for the "
         "last. Lower row: each block over its tenth largest magnitude. Smoothed by "
         f"σ = {qs.spectra.SIGMA:.4f}, as in the authors' public code: VGG16's eigenvalues, at most {vgg:.4f}, are "
         "hardly wider, so the upper row cannot tell its blocks apart."
     )
-    with plots.canvas(2, len(NETWORKS), title=title, caption=caption, tall=1.02) as (figure, panels):
+    with plots.canvas(2, len(NETWORKS), title=title, caption=caption, height=1.02) as (figure, panels):
         for axes, (scale, network) in zip(panels, ((s, n) for s in SCALES for n in NETWORKS), strict=True):
             names = blocks_of(network)
             mine = pairs[(pairs["network"] == network) & (pairs["scale"] == scale)]
             matrix = mine.pivot(index="block", columns="other", values="js").loc[list(names), list(names)]
             image = axes.imshow(matrix.clip(lower=1e-4), cmap="cividis_r", norm=LogNorm(1e-4, np.log(2)))
             upper = scale == "raw"
-            mean = f"{told[scale][network]:.4f}"
+            mean = f"{js_means[scale][network]:.4f}"
             axes.set_title(f"{NETWORKS[network]}\n{mean}" if upper else mean, loc="center", fontsize=7.5)
             axes.set_xticks([] if upper else range(len(names)), [] if upper else list(names.values()), rotation=90,
                             fontsize=6.5)  # fmt: skip
@@ -145,8 +146,15 @@ def draw(tables):
 
 
 REPRODUCTION = Reproduction(
-    "zhang-heat-maps", "Zhang et al., distances between blocks' spectra", measure, check, draw, arxiv="2402.16788"
+    "zhang-heat-maps",
+    "Zhang et al., distances between blocks' spectra",
+    measure,
+    check,
+    draw,
+    arxiv="2402.16788",
+    order=30,
 )
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

@@ -1,7 +1,7 @@
 """The blocks' eigenvalues in Cases 1 and 2 of Zhang et al. (arXiv 2402.16788): GPT2's blocks beside ResNet18's.
 
 The published histograms are of blocks that differ in Case 1 and look alike in Case 2, both at condition number 5000.
-Here the eigenvalues are those of the Hessian's blocks as they are built, over many draws from the measured spectra:
+Here the eigenvalues are those of the constructed Hessian blocks, over many draws from the measured spectra:
 30 of each block's 40 largest magnitudes, then one shift and one scale for all blocks.
 
     python experiments/zhang_histograms.py [fast=true]
@@ -13,17 +13,18 @@ import numpy as np
 import pandas as pd
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.cases import CASES, KAPPA, case_spectra
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.problems.cases import CASES, KAPPA, case_spectra
+from quadsim.reproduce import Check, Reproduction
 
 NETWORKS = {1: "GPT2", 2: "ResNet18"}
 EDGES = np.geomspace(KAPPA**-0.02, KAPPA**1.02, 53)
-ORDERS, ORDER = 100, 10  # "orders of magnitude" are two or more; blocks that look alike are within one
+MIN_RATIO_DIFFERENT, MAX_RATIO_ALIKE = 100, 10  # "orders of magnitude": two or more; "alike": within one
 
 
 def measure(fast):
-    """For each block and draw the ends and the middle of its spectrum; for each draw what is said of all blocks."""
+    """For each block and draw the ends and the middle of its spectrum; for each draw the distances between blocks."""
     blocks, draws, counts = [], [], {}
     for number in NETWORKS:
         names = CASES[number].blocks
@@ -54,13 +55,13 @@ def significant(value, digits=7):
 def ratios(blocks):
     """In each draw, the largest of the four blocks' values over the smallest of them; and the condition number."""
     by = blocks.groupby(["case", "seed"])
-    told = by[["largest", "median", "unmapped"]].max() / by[["largest", "median", "unmapped"]].min()
-    return told.assign(kappa=by["largest"].max() / by["smallest"].min())
+    spreads = by[["largest", "median", "unmapped"]].max() / by[["largest", "median", "unmapped"]].min()
+    return spreads.assign(kappa=by["largest"].max() / by["smallest"].min())
 
 
 def check(tables):
-    told, draws = ratios(tables[""]), tables["-draws"].set_index(["case", "seed"])
-    middle, distance = told.groupby("case").median(), draws.groupby("case").median()
+    spreads, draws = ratios(tables[""]), tables["-draws"].set_index(["case", "seed"])
+    middle, distance = spreads.groupby("case").median(), draws.groupby("case").median()
     found = {
         number: f"largest eigenvalues {row['largest']:.3g}, medians {row['median']:.3g} times apart"
         for number, row in middle.iterrows()
@@ -68,9 +69,9 @@ def check(tables):
     kept = middle["largest"] / middle["unmapped"]
     return [
         Check("Case 1 (GPT2's blocks)", "ranges differ by orders of magnitude", found[1],
-              told.loc[1, ["largest", "median"]].to_numpy().min() >= ORDERS),
+              spreads.loc[1, ["largest", "median"]].to_numpy().min() >= MIN_RATIO_DIFFERENT),
         Check("Case 2 (ResNet18's blocks)", "blocks look alike", found[2],
-              middle.loc[2, ["largest", "median"]].max() < ORDER),
+              middle.loc[2, ["largest", "median"]].max() < MAX_RATIO_ALIKE),
         Check("distance between the blocks' spectra", "large in Case 1, small in Case 2",
               f"JS of log λ {distance['js'][1]:.2f} and {distance['js'][2]:.2f}; each block over its own largest: "
               f"{distance['js_own_scale'][1]:.2f} and {distance['js_own_scale'][2]:.2f}",
@@ -80,18 +81,18 @@ def check(tables):
               f"{middle['unmapped'][2]:.2g} → {middle['largest'][2]:.2g} (Case 2)",
               kept.between(0.5, 2).all()),
         Check("condition number", "5000 in both cases",
-              f"{told['kappa'].min():.7g} to {told['kappa'].max():.7g} in {len(told)} draws",
-              (told["kappa"] / KAPPA - 1).abs().max() < 1e-6),
+              f"{spreads['kappa'].min():.7g} to {spreads['kappa'].max():.7g} in {len(spreads)} draws",
+              (spreads["kappa"] / KAPPA - 1).abs().max() < 1e-6),
     ]  # fmt: skip
 
 
 def draw(tables):
-    told = ratios(tables[""]).groupby("case").median()
+    spreads = ratios(tables[""]).groupby("case").median()
     count = tables[""]["seed"].nunique()
     distance = tables["-draws"].groupby("case").median()
     title = (
-        f"The largest eigenvalues of GPT2's blocks lie {told['largest'][1]:.0f} times apart, those of ResNet18's "
-        f"{told['largest'][2]:.1f} times; with each block over its own largest, JS falls from "
+        f"The largest eigenvalues of GPT2's blocks lie {spreads['largest'][1]:.0f} times apart, those of ResNet18's "
+        f"{spreads['largest'][2]:.1f} times; with each block over its own largest, JS falls from "
         f"{distance['js'][1]:.2f} to {distance['js_own_scale'][1]:.2f} in GPT2, from {distance['js'][2]:.2f} to "
         f"{distance['js_own_scale'][2]:.2f} in ResNet18"
     )
@@ -104,7 +105,7 @@ def draw(tables):
     )
     bins, width = tables["-bins"], np.log10(EDGES[1] / EDGES[0])
     tallest = 1.12 * bins["share"].max()
-    with plots.canvas(1, 2, title=title, caption=caption, tall=2.6, sharey=True) as (figure, panels):
+    with plots.canvas(1, 2, title=title, caption=caption, height=2.6, sharey=True) as (figure, panels):
         for axes, (number, network) in zip(panels, NETWORKS.items(), strict=True):
             mine = bins[bins["case"] == number]
             for level, name in enumerate(reversed(CASES[number].blocks)):
@@ -129,9 +130,15 @@ def draw(tables):
 
 
 REPRODUCTION = Reproduction(
-    "zhang-histograms", "Zhang et al., eigenvalues of the blocks in Cases 1 and 2", measure, check, draw,
+    "zhang-histograms",
+    "Zhang et al., eigenvalues of the blocks in Cases 1 and 2",
+    measure,
+    check,
+    draw,
     arxiv="2402.16788",
-)  # fmt: skip
+    order=20,
+)
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

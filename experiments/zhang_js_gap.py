@@ -2,8 +2,8 @@
 
 Published: the larger JS⁰, the Jensen–Shannon distance between the blocks' spectra at initialization, the worse SGD does
 beside Adam. Here on many quadratics: from Case 4 to Case 3, at other κ and block sizes, other laws of eigenvalues
-dealt to 2 to 8 blocks, four blocks of every measured network; and, as a control, the same eigenvalues in a diagonal
-basis, which JS cannot see.
+in 2 to 8 blocks, four blocks of every measured network; and, as a control, the same eigenvalues in a diagonal basis, on
+which JS does not depend.
 
     python experiments/zhang_js_gap.py [fast=true]
 """
@@ -16,9 +16,10 @@ import pandas as pd
 from scipy.stats import rankdata, spearmanr
 
 import quadsim as qs
-from quadsim import cli, plots
-from quadsim.cases import CASES
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots
+from quadsim.cli import main as cli
+from quadsim.problems.cases import CASES
+from quadsim.reproduce import Check, Reproduction
 
 TOL = 1e-6
 FAMILIES = ("Case 4 to Case 3", "other κ", "other block sizes", "other laws", "networks")
@@ -28,12 +29,12 @@ TRANSFORMERS = {"gpt2": CASES[1].blocks, "gpt2-seed3": CASES[1].blocks,
                 "bert-mini": ("embedding", "layer2.query", "layer2.value", "layer2.mlp_in")}  # fmt: skip
 CNNS = {"resnet18": CASES[2].blocks, "resnet18-seed3": CASES[2].blocks, "resnet18-training": CASES[2].blocks,
         "vgg16": ("features.0", "features.10", "features.20", "features.34")}  # fmt: skip
-LABELS = {  # by network: what is written, and where from its point
+LABELS = {  # by network: text, offset from its point, alignment
     "gpt2": ("GPT2\n(two seeds)", (2, 24), "center"), "vit-small": ("ViT-small", (-5, 0), "right"),
     "bert-mini": ("BERT-mini", (5, 0), "left"), "resnet18": ("ResNet18 (two seeds)", (2, -14), "left"),
     "resnet18-training": ("ResNet18, training mode", (5, -4), "left"), "vgg16": ("VGG16", (5, -1), "left"),
 }  # fmt: skip
-LIKE = (0.2, 0.26)  # distances that are about the same
+SIMILAR_JS = (0.2, 0.26)
 
 
 def problems():
@@ -50,7 +51,12 @@ def problems():
     for law in qs.spectra.LAWS:
         for blocks, size in ((2, 4), (3, 10), (8, 3), (4, 20)):
             for h in shares:
-                yield "other laws", f"{law}, {blocks} × {size}, share {h:g}", size, partial(dealt, law, blocks, size, h)
+                yield (
+                    "other laws",
+                    f"{law}, {blocks} × {size}, share {h:g}",
+                    size,
+                    partial(partitioned, law, blocks, size, h),
+                )
     for network, blocks in (TRANSFORMERS | CNNS).items():
         yield "networks", network, 30, partial(case, 1, {"network": network, "blocks": blocks})
 
@@ -59,9 +65,9 @@ def case(number, how, seed):
     return qs.case(number, seed=seed, **how)
 
 
-def dealt(law, blocks, size, heterogeneity, seed):
+def partitioned(law, blocks, size, heterogeneity, seed):
     values = qs.spectra.law(law, blocks * size, seed=seed)
-    return qs.BlockQuadratic.from_spectra(qs.deal(values, blocks, heterogeneity), seed=seed)
+    return qs.BlockQuadratic.from_spectra(qs.partition(values, blocks, heterogeneity), seed=seed)
 
 
 def measure(fast):
@@ -101,7 +107,7 @@ def check(tables):
     weakest = min(within, key=within.get)
     nets = rows[rows["family"] == "networks"].set_index("problem")
     transformers, cnns = nets.loc[list(TRANSFORMERS)], nets.loc[list(CNNS)]
-    like = rows[rows["js"].between(*LIKE)]
+    like = rows[rows["js"].between(*SIMILAR_JS)]
     least, most = like["gap"].min(), like["gap"].max()
     with_size = spearmanr(like["block_size"], like["gap"]).statistic
     control = everything[everything["family"] == DIAGONAL].nsmallest(1, "js").iloc[0]
@@ -115,13 +121,13 @@ def check(tables):
               f"GD takes {span(transformers['gap'])} and {span(cnns['gap'])} times as long; "
               f"JS {span(transformers['js'])} and {span(cnns['js'])}",
               transformers["gap"].min() > 2 > cnns["gap"].max() and transformers["js"].min() > cnns["js"].max()),
-        Check("problems of like JS", "JS predicts how far SGD falls behind",
-              f"at JS {LIKE[0]:g} to {LIKE[1]:g}, {least:.2g} to {most:.2g} times ({len(like)} problems)",
-              most < 10 * least, "JS sees neither the size of blocks nor their basis; here the gap falls with the size "
-              f"(ρ = {with_size:.2f})" if with_size < -0.5 else ""),
+        Check("problems with similar JS", "JS predicts how far SGD falls behind",
+              f"at JS {SIMILAR_JS[0]:g} to {SIMILAR_JS[1]:g}, {least:.2g} to {most:.2g} times ({len(like)} problems)",
+              most < 10 * least, "JS depends on neither the size of blocks nor their basis; here the gap falls with "
+              f"the size (ρ = {with_size:.2f})" if with_size < -0.5 else ""),
         Check("control: diagonal basis", "the smaller JS, the less SGD falls behind",
               f"GD takes {control['gap']:.0f} times as long at JS {control['js']:.3f}", control["gap"] < 2,
-              "JS sees eigenvalues only; where coordinates are eigenvectors Adam needs no blocks that differ"),
+              "JS depends on eigenvalues only; in a diagonal basis Adam is fast even if blocks are alike"),
     ]  # fmt: skip
 
 
@@ -133,22 +139,22 @@ def draw(tables):
     rows = tables[""]
     made = rows[~rows["family"].isin(["networks", DIAGONAL])]
     rho, *_ = correlation(rows[rows["family"] != DIAGONAL])
-    like = rows[rows["js"].between(*LIKE) & (rows["family"] != DIAGONAL)]
+    like = rows[rows["js"].between(*SIMILAR_JS) & (rows["family"] != DIAGONAL)]
     title = (
         f"The larger the distance between blocks, the further GD falls behind Adam (Spearman's ρ = {rho:.2f}); but "
-        f"at one distance, about {np.mean(LIKE):.2f}, it takes from {like['gap'].min():.2g} to {like['gap'].max():.2g} "
-        "times as long"
+        f"at one distance, about {np.mean(SIMILAR_JS):.2f}, it takes from {like['gap'].min():.2g} to "
+        f"{like['gap'].max():.2g} times as long"
     )
     count, size = int(rows["draws"].max()), rows["block_size"]
     caption = (
         f"python experiments/zhang_js_gap.py. After arXiv 2402.16788. {len(rows)} quadratics, medians of {count} draws "
         f"of bases and starts (seeds 0 to {count - 1}): GD at 2/(μ + L), Adam with β1 = 0, β2 = 1 at its best learning "
         "rate, steps to a gradient norm of 1e-6. JS of log₁₀ λ smoothed by half a decade, mean over pairs of blocks. "
-        f"κ = 5000 but where said; blocks of {size.min()} to {size.max()} eigenvalues in Haar bases; laws: "
+        f"κ = 5000 unless stated; blocks of {size.min()} to {size.max()} eigenvalues in Haar bases; laws: "
         f"{', '.join(qs.spectra.LAWS)}; crosses: nine eigenvalues of Cases 3 and 4 in a diagonal basis, left out of ρ. "
         "Networks: four blocks each, bars are quartiles."
     )
-    with plots.canvas(1, 2, title=title, caption=caption, tall=2.7, sharey=True, width_ratios=(1.25, 1)) as (
+    with plots.canvas(1, 2, title=title, caption=caption, height=2.7, sharey=True, width_ratios=(1.25, 1)) as (
         figure,
         (left, right),
     ):
@@ -165,9 +171,9 @@ def draw(tables):
         ]
         for one in (like.loc[like["gap"].idxmin()], like.loc[like["gap"].idxmax()]):
             notable.append((one["family"], one["problem"], one["problem"].split(", share")[0], -1))
-        for family, problem, words, side in notable:
+        for family, problem, label, side in notable:
             one = rows[(rows["family"] == family) & (rows["problem"] == problem)].iloc[0]
-            left.annotate(words, (one["js"], one["gap"]), xytext=(5 * side, 0), textcoords="offset points", va="center",
+            left.annotate(label, (one["js"], one["gap"]), xytext=(5 * side, 0), textcoords="offset points", va="center",
                           ha="left" if side > 0 else "right", fontsize=7, color="#222222")  # fmt: skip
         left.legend(frameon=False, fontsize=7, loc="upper left", handletextpad=0.2, borderaxespad=0.1)
         for name in (*TRANSFORMERS, *CNNS):
@@ -175,16 +181,16 @@ def draw(tables):
             colour = plots.CASE_COLOURS[0 if name in TRANSFORMERS else 1]
             right.plot([one["js"]] * 2, [one["lower"], one["upper"]], color=colour, linewidth=2, alpha=0.3)
             right.plot(one["js"], one["gap"], "o", color=colour, markersize=4.5)
-            words, at, side = LABELS.get(name, ("", (0, 0), "left"))
-            right.annotate(words, (one["js"], one["gap"]), xytext=at, textcoords="offset points", va="center",
+            label, at, side = LABELS.get(name, ("", (0, 0), "left"))
+            right.annotate(label, (one["js"], one["gap"]), xytext=at, textcoords="offset points", va="center",
                            ha=side, color=colour, fontsize=7)  # fmt: skip
-        for axes, words in ((left, "Made by hand and by law"), (right, "Measured: Transformers and CNNs")):
+        for axes, label in ((left, "Constructed spectra"), (right, "Measured spectra: Transformers and CNNs")):
             axes.axhline(1, color="#555555", linewidth=0.8, linestyle=(0, (4, 2.5)), zorder=0)
             axes.set(
                 yscale="log",
                 ylim=(0.012, 2e5),
                 xlim=(-0.02, np.log(2) + 0.02),
-                title=words,
+                title=label,
                 xlabel="JS distance between blocks",
             )
             plots.power_ticks(axes, x=False)
@@ -193,8 +199,15 @@ def draw(tables):
 
 
 REPRODUCTION = Reproduction(
-    "zhang-js-gap", "Zhang et al., distance between spectra against the gap", measure, check, draw, arxiv="2402.16788"
+    "zhang-js-gap",
+    "Zhang et al., distance between spectra against the gap",
+    measure,
+    check,
+    draw,
+    arxiv="2402.16788",
+    order=50,
 )
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

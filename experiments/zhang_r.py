@@ -1,9 +1,9 @@
 """The constant r of Zhang et al. (arXiv 2402.16788), and the speed-up that their bound gives in Case 3.
 
-Published: from a Gaussian start, r ≤ 1000 with probability at least 2/3 over 1000 trials, and hence Adam (β2 = 1)
-about 5 times as fast as GD. r = max C₂²/min C₁², where C₁ and C₂ are a block's least and largest |g₀| over its largest
-eigenvalue; whether the two are taken over all blocks, as Theorem 1 needs, or within each is not said. Both are measured
-here, in many runs of 1000 trials, and beside the bound what Adam does.
+Published: from a Gaussian start, r ≤ 1000 with probability at least 2/3 over 1000 trials, and hence Adam (β2 = 1) about
+5 times as fast as GD. r = max C₂²/min C₁², where C₁ and C₂ are a block's least and largest |g₀| over its largest
+eigenvalue; whether the two are taken over all blocks, as Theorem 1 needs, or within each is not stated. Both are
+measured here, in many runs of 1000 trials, and beside the bound what Adam does.
 
     python experiments/zhang_r.py [fast=true]
 """
@@ -15,10 +15,11 @@ import pandas as pd
 from scipy.stats import binomtest
 
 import quadsim as qs
-from quadsim import cli, plots, theory
-from quadsim.reproduction import Check, Reproduction
+from quadsim import plots, theory
+from quadsim.cli import main as cli
+from quadsim.reproduce import Check, Reproduction
 
-TRIALS, MOST, SHARE, TOL = 1000, 1000, 2 / 3, 1e-6
+TRIALS, MAX_R, SHARE, TOL = 1000, 1000, 2 / 3, 1e-6
 READINGS = {"all": "over all blocks", "within": "within each block"}
 SPEEDS = {
     "theorem": "Theorem 1: κ / (r max κ_l)",
@@ -41,7 +42,7 @@ def measure(fast):
     runs, law = [], []
     for reading, values in found.items():
         for first in range(0, len(values), TRIALS):
-            at_most = int(np.sum(np.array(values[first : first + TRIALS]) <= MOST))
+            at_most = int(np.sum(np.array(values[first : first + TRIALS]) <= MAX_R))
             runs.append({"reading": reading, "first_seed": first, "trials": TRIALS, "at_most_1000": at_most})
         shares = np.linspace(0.005, 0.995, 199)
         law += [
@@ -61,9 +62,9 @@ def speed_ups(seed):
         qs.exact(problem, optimizer, e0=e0, tol=TOL, max_steps=10**12).steps_to_tol
         for optimizer in (qs.GD(), qs.FrozenAdam(lr=lr), qs.FrozenAdam())
     )
-    places = {"theorem": theory.r(problem, e0=e0) * max(problem.block_kappas), "root": root, "sharp": sharp,
+    denominators = {"theorem": theory.r(problem, e0=e0) * max(problem.block_kappas), "root": root, "sharp": sharp,
               "kappa_eff": theory.kappa_eff(problem, e0=e0)}  # fmt: skip
-    return {"seed": seed, **{name: problem.kappa / place for name, place in places.items()},
+    return {"seed": seed, **{name: problem.kappa / place for name, place in denominators.items()},
             "theorem_lr": gd / slow, "best_lr": gd / best}  # fmt: skip
 
 
@@ -79,34 +80,34 @@ def shares(runs, reading):
 
 def check(tables):
     checks = []
-    for reading, words in READINGS.items():
+    for reading, label in READINGS.items():
         share, (low, high), (reached, count), holds = shares(tables[""], reading)
         why = f"{reached} of {count} runs of 1000 trials reach 2/3" if holds is False else ""
         checks.append(
             Check(
-                f"P(r ≤ 1000), r {words}", "at least 2/3", f"{share:.3f} (95% interval {low:.3f} to {high:.3f})", holds,
+                f"P(r ≤ 1000), r {label}", "at least 2/3", f"{share:.3f} (95% interval {low:.3f} to {high:.3f})", holds,
                 why or ("more draws would tell" if holds is None else ""),
             )
         )  # fmt: skip
     verdicts = {one.holds for one in checks}
     checks.append(
         Check(
-            "P(r ≤ 1000), as the paper means r", "at least 2/3 over 1000 trials",
-            f"{checks[0].found[:5]} and {checks[1].found[:5]}, by the reading",
+            "P(r ≤ 1000), r as in the paper", "at least 2/3 over 1000 trials",
+            f"{checks[0].measured[:5]} and {checks[1].measured[:5]}, by reading",
             verdicts.pop() if len(verdicts) == 1 else None,
             "the two readings disagree, and which one the trials used is not known; Theorem 1 needs the first",
         )
     )  # fmt: skip
     speeds = tables["-speeds"].drop(columns="seed")
     middle, low, high = speeds.median(), speeds.quantile(0.25), speeds.quantile(0.75)
-    told = {name: f"{middle[name]:.3g} times (quartiles {low[name]:.3g} to {high[name]:.3g})" for name in SPEEDS}
+    listed = {name: f"{middle[name]:.3g} times (quartiles {low[name]:.3g} to {high[name]:.3g})" for name in SPEEDS}
     about = {name: 2.5 <= middle[name] <= 10 for name in SPEEDS}  # within a factor of two
     looser = middle["root"] / middle["theorem"]
     return [
         *checks,
-        Check("speed-up in Case 3 by the bound", "about 5 times", f"κ/(r max κ_l): {told['theorem']}",
+        Check("speed-up in Case 3 by the bound", "about 5 times", f"κ/(r max κ_l): {listed['theorem']}",
               about["theorem"]),
-        Check("speed-up in Case 3 in steps to 1e-6", "about 5 times", told["best_lr"], about["best_lr"],
+        Check("speed-up in Case 3 in steps to 1e-6", "about 5 times", listed["best_lr"], about["best_lr"],
               f"the bound is loose: √r would do for r, a factor {looser:.0f}, and κ/κ_eff is {middle['kappa_eff']:.0f}"
               if middle["best_lr"] > 10 else ""),
     ]  # fmt: skip
@@ -128,25 +129,28 @@ def draw(tables):
         "bound, or theory, puts in its place for Adam (β1 = 0, β2 = 1), and GD's steps over Adam's to a gradient norm "
         "of 1e-6; dashed the published 5. Theorem 1's lr gains at most half of κ/κ_eff in the long run."
     )
-    with plots.canvas(1, 2, title=title, caption=caption, tall=2.35, width_ratios=(1, 1.05)) as (figure, (left, right)):
-        for (reading, words), colour, at in zip(
+    with plots.canvas(1, 2, title=title, caption=caption, height=2.35, width_ratios=(1, 1.05)) as (
+        figure,
+        (left, right),
+    ):
+        for (reading, label), colour, at in zip(
             READINGS.items(), plots.CASE_COLOURS[2:], ((2e3, 0.55), (1.4, 0.85)), strict=True
         ):
             law = tables["-law"][tables["-law"]["reading"] == reading]
             left.plot(law["r"], law["share"], color=colour)
             mine = tables[""][tables[""]["reading"] == reading]
             each = mine["at_most_1000"] / mine["trials"]
-            left.plot([MOST, MOST], [each.min(), each.max()], color=colour, linewidth=4, solid_capstyle="butt")
-            left.text(*at, f"{words}\n{found[reading][0]:.3f} at 1000", color=colour, fontsize=7.5, fontweight="bold",
+            left.plot([MAX_R, MAX_R], [each.min(), each.max()], color=colour, linewidth=4, solid_capstyle="butt")
+            left.text(*at, f"{label}\n{found[reading][0]:.3f} at 1000", color=colour, fontsize=7.5, fontweight="bold",
                       va="center")  # fmt: skip
-        left.axvline(MOST, color="#555555", linewidth=0.8, linestyle=(0, (4, 2.5)), zorder=0)
+        left.axvline(MAX_R, color="#555555", linewidth=0.8, linestyle=(0, (4, 2.5)), zorder=0)
         left.axhline(SHARE, color="#555555", linewidth=0.8, linestyle=(0, (4, 2.5)), zorder=0)
         left.text(1.2, SHARE + 0.015, "2/3", color="#222222", fontsize=7.5)
         left.set(xscale="log", xlim=(1, 1e6), ylim=(0, 1), xlabel="r", ylabel="share of draws at most r",
                  title="The law of r in Case 3")  # fmt: skip
         plots.power_ticks(left, y=False)
         for level, name in enumerate(SPEEDS):
-            colour = plots.COLOURS["frozen-adam"] if name.endswith("lr") else "#222222"
+            colour = plots.style_of("frozen-adam").colour if name.endswith("lr") else "#222222"
             low, high = speeds[name].quantile([0.25, 0.75])
             right.plot([low, high], [level, level], color=colour, linewidth=2.5, alpha=0.35, solid_capstyle="butt")
             right.plot(middle[name], level, "o", color=colour, markersize=5)
@@ -164,8 +168,15 @@ def draw(tables):
 
 
 REPRODUCTION = Reproduction(
-    "zhang-r", "Zhang et al., the constant r and the bound's speed-up", measure, check, draw, arxiv="2402.16788"
+    "zhang-r",
+    "Zhang et al., the constant r and the bound's speed-up",
+    measure,
+    check,
+    draw,
+    arxiv="2402.16788",
+    order=40,
 )
+
 
 if __name__ == "__main__":
     sys.exit(cli.main(["reproduce", __file__, *sys.argv[1:]]))

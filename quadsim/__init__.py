@@ -42,87 +42,45 @@ except KeyboardInterrupt:
 
 import importlib  # noqa: E402
 import time  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
+from typing import Any  # noqa: E402
 
 _LOAD_TIME = time.time_ns()  # source that is edited later is not the code that runs here
 
-if TYPE_CHECKING:
-    from quadsim import optimizers, plots, spectra, table, theory
-    from quadsim.cases import case, case_spectra
-    from quadsim.closed import exact
-    from quadsim.comparison import Comparison, compare
-    from quadsim.noise import Noise
-    from quadsim.optimizers import (
-        GD,
-        SGD,
-        AdaGrad,
-        Adam,
-        AdamMini,
-        AdamVariance,
-        AdamW,
-        AdaSGD,
-        AMSGrad,
-        BlockGD,
-        FrozenAdam,
-        HeavyBall,
-        Lion,
-        Magma,
-        Muon,
-        NAdam,
-        Nesterov,
-        Optimizer,
-        RMSProp,
-        SignGD,
-        Signum,
-        SkipUpdate,
-    )
-    from quadsim.own import rule
-    from quadsim.problem import BlockQuadratic
-    from quadsim.schedules import Schedule
-    from quadsim.solver import Lanes, solve, solve_draws, solve_lanes
-    from quadsim.spectra import deal
-    from quadsim.sweeps import sweep
-    from quadsim.trajectory import Status, Trajectory
-    from quadsim.tuning import Tuned, tune
-
-__all__ = [  # noqa: RUF022
-    # problems
-    "BlockQuadratic", "case", "case_spectra", "deal", "spectra",
-    # optimizers
-    "GD", "SGD", "AMSGrad", "AdaGrad", "AdaSGD", "Adam", "AdamMini", "AdamVariance", "AdamW", "BlockGD", "FrozenAdam",
-    "HeavyBall", "Lion", "Magma", "Muon", "NAdam", "Nesterov", "Optimizer", "RMSProp", "SignGD", "Signum", "SkipUpdate",
-    "optimizers", "rule",
-    # running them
-    "Lanes", "Noise", "Schedule", "Status", "Trajectory", "exact", "solve", "solve_draws", "solve_lanes",
-    # comparing them
-    "Comparison", "Tuned", "compare", "tune",
-    # many of them
-    "sweep",
-    # what must happen, and what did
-    "plots", "table", "theory",
-]  # fmt: skip
-
-_HOMES = {
-    "BlockQuadratic": "problem", "case": "cases", "case_spectra": "cases", "deal": "spectra",
-    "GD": "optimizers", "SGD": "optimizers", "AMSGrad": "optimizers", "AdaGrad": "optimizers", "AdaSGD": "optimizers",
-    "Adam": "optimizers", "AdamMini": "optimizers", "AdamVariance": "optimizers", "AdamW": "optimizers",
-    "BlockGD": "optimizers", "FrozenAdam": "optimizers", "HeavyBall": "optimizers", "Lion": "optimizers",
-    "Magma": "optimizers", "Muon": "optimizers", "NAdam": "optimizers", "Nesterov": "optimizers",
-    "Optimizer": "optimizers", "RMSProp": "optimizers", "SignGD": "optimizers", "Signum": "optimizers",
-    "SkipUpdate": "optimizers",
-    "rule": "own", "Noise": "noise", "Schedule": "schedules",
-    "Lanes": "solver", "Status": "trajectory", "Trajectory": "trajectory", "exact": "closed",
-    "solve": "solver", "solve_draws": "solver", "solve_lanes": "solver",
-    "Comparison": "comparison", "compare": "comparison", "Tuned": "tuning", "tune": "tuning",
-    "sweep": "sweeps",
+_EXPORTS = {  # the public names, by the module that defines them
+    "problems.block_quadratic": ("BlockQuadratic",),
+    "problems.build": ("problem",),
+    "problems.cases": ("case", "case_spectra"),
+    "problems.noise": ("Noise",),
+    "spectra": ("partition",),
+    "optimizers": ("Optimizer",),  # and the class of every built-in optimizer, found by `_discovery`
+    "optimizers.user_rules": ("rule",),
+    "optimizers.schedules": ("Schedule",),
+    "engine.solver": ("solve",),
+    "engine.closed_form.exact": ("exact",),
+    "engine.trajectory": ("Runs", "Status", "Trajectory"),
+    "comparison.paired": ("Comparison", "compare"),
+    "comparison.tuning": ("Tuned", "tune"),
+    "sweeps": ("sweep",),
+    "engine": ("table",),
+    "": ("optimizers", "plots", "spectra", "theory"),
 }  # fmt: skip
+_HOMES = {name: module for module, names in _EXPORTS.items() for name in names}
+
+
+def _homes() -> dict[str, str]:
+    """Every public name with its module; reading the files of optimizers takes a millisecond, so not on import."""
+    infos = importlib.import_module("quadsim._discovery").optimizers()
+    return {**_HOMES, **{info.class_name: "optimizers" for info in infos}}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"quadsim.{_HOMES[name]}"), name)
-    if name in __all__:
-        return importlib.import_module(f"quadsim.{name}")
+    if name == "__all__":
+        return sorted(_homes())
+    home = _HOMES.get(name, _homes().get(name) if name[0].isupper() else None)
+    if home is not None:
+        if home in ("", "engine"):
+            return importlib.import_module(".".join(filter(None, ("quadsim", home, name))))
+        return getattr(importlib.import_module(f"quadsim.{home}"), name)
     if name == "__version__":
         from importlib.metadata import version
 
@@ -131,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *_homes()})

@@ -10,26 +10,26 @@ import time
 from types import FrameType
 from typing import Any
 
-from quadsim.checks import PREFIX
-from quadsim.cli import main
+from quadsim._validation import PREFIX
+from quadsim.cli.main import main
 
 RETRY_SECONDS = 0.02
-LONGEST_DEFERRAL = 1.0  # seconds
-INTERRUPTED = 130
+MAX_DEFERRAL_SECONDS = 1.0
+INTERRUPTED = 130  # exit code
 
 
 class _Interrupts:
-    """SIGINT of this process, for as long as it runs a command line.
+    """The SIGINT handler of this process while it runs a command.
 
-    While the command runs, SIGINT raises KeyboardInterrupt, so that it can tidy up; a second one within a second waits,
-    since it would cut that short and leave lock files and drafts. Before and after (imports, joining threads, atexit)
-    there is nothing to tidy up, and a traceback would be all that an exception leads to: the process ends at once.
+    During the command, SIGINT raises KeyboardInterrupt, so that locks and temporary files are removed; a second one
+    within a second is deferred, since it would interrupt the clean-up. Before and after the command (imports, joining
+    threads, atexit) an exception would only print a traceback, so the process ends at once.
     """
 
     def __init__(self) -> None:
         self.running = False
-        self.first: float | None = None  # when the first interrupt came
-        self.raised = False  # whether the command has been told
+        self.first: float | None = None  # time of the first SIGINT
+        self.raised = False  # whether KeyboardInterrupt was raised in the command
         self.code: int | None = None
 
     def install(self) -> None:
@@ -43,15 +43,15 @@ class _Interrupts:
         if not self.running:
             self.end()
         self.first = self.first or time.monotonic()
-        # packages may catch what is raised in an import, or report it as an ImportError
-        if (self.raised or _importing(frame)) and time.monotonic() - self.first < LONGEST_DEFERRAL:
+        # packages may catch an exception that is raised in an import, or turn it into an ImportError
+        if (self.raised or _importing(frame)) and time.monotonic() - self.first < MAX_DEFERRAL_SECONDS:
             self._deliver_again()
         else:
             self.raised = True
             raise KeyboardInterrupt
 
     def _unraisable(self, failure: Any) -> None:
-        """An exception in a callback (of a weak reference, of LLVM), which Python would print and forget."""
+        """Handle an exception in a callback (of a weak reference, of LLVM), which Python would print and ignore."""
         if failure.exc_type is not KeyboardInterrupt:
             sys.__unraisablehook__(failure)
         elif self.running:

@@ -1,24 +1,105 @@
-"""Settings for all tests: the same examples in every run, and no deadline, since the first call may compile."""
+"""Settings and fixtures of all tests; kernels are compiled once for all workers, and counted."""
 
+import functools
+import json
+import os
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
-from quadsim import cli
-from quadsim.checks import InputError
+from quadsim._validation import InputError
+from quadsim.cli import main as cli
+from quadsim.engine.compiled import batching, compiler, kernel_cache
 from quadsim.optimizers import OPTIMIZERS
 
+# The same examples in every run; no deadline, since the first call may compile.
 settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("quadsim")
 
-# Where the tests run in the background Ctrl-C is ignored, and the processes they begin would ignore it too. (A
-# preexec_fn would do as well, but forks, and jax warns of every fork once it is imported.)
+# A process in the background ignores SIGINT, and so would the processes that the tests start. (A preexec_fn would do as
+# well, but forks, and jax warns of every fork once it is imported.)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MAX_KERNELS = 30  # that the default line (`-m "not slow"`) may need; each takes seconds to compile
+KERNEL_LOG = "QUADSIM_TEST_KERNELS"  # environment variable: the folder of locks and of the list of kernels used
+ONE_WORKER = {"tests/sweeps/test_fingerprints.py"}  # files whose fixtures take longer than their tests
+
+
+class _Scheduler(LoadScopeScheduling):
+    """Tests go to whichever worker is free, except that all tests of a file in `ONE_WORKER` go to the same one.
+
+    The mark ``xdist_group`` would say so too, but pytest 9.2 ignores what pytest-xdist 3.8 makes of it.
+    """
+
+    def _split_scope(self, nodeid):
+        file = nodeid.partition("::")[0]
+        return file if file in ONE_WORKER else nodeid
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return _Scheduler(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_addoption(parser):
-    parser.addoption("--full", action="store_true", help="also the tests that take minutes: kills by the dozen")
+    parser.addoption("--full", action="store_true", help="more repetitions of the tests that kill, damage and fuzz")
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        os.environ[KERNEL_LOG] = config.kernel_log = tempfile.mkdtemp(prefix="quadsim-kernels-")  # workers inherit it
+    _share_kernels(Path(os.environ[KERNEL_LOG]))
+
+
+def _share_kernels(folder):
+    """Let one worker compile a kernel while the others that need it wait; list the kernels used, by cache folder."""
+    compile_text, load_or_compile = compiler._compile, compiler._kernel.__wrapped__
+
+    def counted(text, content=None):
+        line = {"kernel": compiler._fingerprint(text), "cache": str(kernel_cache.folder_path())}
+        line |= {"compiled": content is None, "test": os.environ.get("PYTEST_CURRENT_TEST", "")}
+        with open(folder / f"{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        return compile_text(text, content)
+
+    @functools.cache
+    def locked(text):
+        with FileLock(folder / f"{compiler._fingerprint(text)}.lock"):
+            return load_or_compile(text)
+
+    compiler._compile, compiler._kernel = counted, locked
+
+
+def kernels_used(folder):
+    """Every kernel that a test loaded or compiled, once for each cache folder; and how often one was compiled.
+
+    A warm cache changes the second number, not the first. Processes that tests start are not counted.
+    """
+    lines = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
+    return {(line["kernel"], line["cache"]): line["test"] for line in lines}, sum(line["compiled"] for line in lines)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    used, compiled = kernels_used(config.kernel_log)
+    terminalreporter.write_line(f"{len(used)} kernels used, {compiled} compiled")
+    if config.getoption("verbose") > 0:
+        for (kernel, cache), test in sorted(used.items(), key=lambda item: item[1]):
+            terminalreporter.write_line(f"  {kernel[:12]} {cache} {test}")
+
+
+def pytest_sessionfinish(session):
+    """Fail the default line where it needs more kernels than it may."""
+    config = session.config
+    if hasattr(config, "workerinput") or config.getoption("markexpr") != "not slow":
+        return
+    used, _ = kernels_used(config.kernel_log)
+    if len(used) > MAX_KERNELS and session.exitstatus == pytest.ExitCode.OK:
+        print(f"\nthe default tests need {len(used)} kernels, more than {MAX_KERNELS}: share some, or mark tests slow")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture
@@ -26,6 +107,13 @@ def full(request):
     """Only where all is asked for."""
     if not request.config.getoption("--full"):
         pytest.skip("takes minutes: ask for it with --full")
+
+
+@pytest.fixture
+def fastest_kernels():
+    """Lanes run side by side also where there is little to do: by default a small job uses any kernel there is."""
+    with batching.fastest_kernels():
+        yield
 
 
 @pytest.fixture

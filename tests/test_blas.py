@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import quadsim as qs
-from quadsim import blas
+from quadsim import _blas
 
 
 @pytest.fixture
 def threads():
     """Two threads for numpy's BLAS, as on a machine of two cores; a getter of how many there are now."""
-    control = blas.threads_of(blas.EXTENSIONS[0])
+    control = _blas.threads_of(_blas.EXTENSIONS[0])
     if control is None:
         pytest.skip("numpy's BLAS is not OpenBLAS")
     get, set_ = control
@@ -53,7 +53,7 @@ def test_scipy_s_own_blas_is_limited_too(threads, monkeypatch):
     """scipy is imported inside, and its BLAS with it."""
     from scipy.linalg import lapack
 
-    get, set_ = blas.threads_of(blas.EXTENSIONS[1])
+    get, set_ = _blas.threads_of(_blas.EXTENSIONS[1])
     before, seen, usual = get(), [], lapack.dgejsv
     set_(2)
 
@@ -72,7 +72,7 @@ def test_scipy_s_own_blas_is_limited_too(threads, monkeypatch):
 
 def test_the_setting_is_restored_whatever_happens(threads):
     def failing():
-        with blas.one_thread(), blas.one_thread():
+        with _blas.one_thread(), _blas.one_thread():
             raise RuntimeError(threads())
 
     with pytest.raises(RuntimeError, match=r"^1$"):
@@ -81,7 +81,7 @@ def test_the_setting_is_restored_whatever_happens(threads):
     both = threading.Barrier(2)
 
     def nested(_):
-        with blas.one_thread():
+        with _blas.one_thread():
             both.wait()
             return threads()
 
@@ -92,16 +92,16 @@ def test_the_setting_is_restored_whatever_happens(threads):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_bits_do_not_depend_on_the_number_of_threads(threads, count):
-    with blas.one_thread():
+    with _blas.one_thread():
         expected = qs.BlockQuadratic.from_spectra([np.linspace(1, 5000, 700)])
         vectors = np.linalg.eigh(expected.blocks[0])[1]
-    blas.threads_of(blas.EXTENSIONS[0])[1](count)
+    _blas.threads_of(_blas.EXTENSIONS[0])[1](count)
     problem = qs.BlockQuadratic.from_spectra([np.linspace(1, 5000, 700)])
     assert (problem.blocks[0] == expected.blocks[0]).all()
     assert (problem.eigenvectors[0] == vectors).all()
 
 
 def test_nothing_is_done_without_openblas(monkeypatch):
-    monkeypatch.setattr(blas, "threads_of", lambda extension: None)
-    with blas.one_thread():
+    monkeypatch.setattr(_blas, "threads_of", lambda extension: None)
+    with _blas.one_thread():
         assert np.linalg.eigvalsh(np.eye(2)).tolist() == [1, 1]

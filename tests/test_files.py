@@ -12,8 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quadsim import _files, checks, cli, results, table
-from quadsim.checks import InputError
+from quadsim import _artifacts, _files
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+from quadsim.cli import main as cli
+from quadsim.engine import table
 from quadsim.spectra import files
 
 ROOT = Path(__file__).parent.parent
@@ -81,7 +84,7 @@ def test_a_fifo_that_takes_the_place_of_a_file_does_not_block(odd, monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name in KINDS if "\0" not in name], ids=lambda name: name[:10])
 @pytest.mark.parametrize(
-    "words", ["case=3 steps=5 rules={}", "list rules={}", "sweep case=3 steps=5 rules={} store=n.db"]
+    "words", ["case=3 max_steps=5 rules={}", "list rules={}", "sweep case=3 max_steps=5 rules={} store=n.db"]
 )
 def test_rules_of_all_kinds(odd, capsys, name, words):
     before = sorted(path.name for path in odd.rglob("*"))
@@ -98,14 +101,14 @@ def test_networks_of_all_kinds(odd, capsys, suffix):
         Path(name + suffix).symlink_to(name)
     os.mkfifo(f"fifo{suffix}")
     for name in ("loop", "zero", "folder", "nowhere", "fifo", "x" * 300):
-        for words in ("case=2 steps=5 network={}", "spectra model={}"):
+        for words in ("case=2 max_steps=5 network={}", "spectra model={}"):
             assert cli.main(words.format(name + suffix).split()) == 2
             assert KINDS[name] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "words",
-    ["report figures={}", "report figures=folder out={}", "case=3 steps=5 out={}", "verify claim=2c draws=1 out={}",
+    ["report figures={}", "report figures=folder out={}", "case=3 max_steps=5 out={}", "verify claim=2c draws=1 out={}",
      "reproduce zhang_four_cases out={}", "bench out={}", "plot s.db out={}", "cases out={}"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["loop", "loop/x.html", "y" * 300, f"{'y' * 300}.html", "z/" * 3000, "large/x", "fifo",
@@ -157,10 +160,10 @@ def tiny_disk(tmp_path):
 @pytest.mark.parametrize("free", [8, 40])  # KB: the picture does not fit; a picture, but not the rest
 def test_a_full_disk_is_reported_with_the_file(tiny_disk, capsys, free):
     (tiny_disk / "ballast").write_bytes(b"x" * (64 - free) * 1024)
-    assert cli.main(["case=3", "steps=50", f"out={tiny_disk}"]) == 1
+    assert cli.main(["case=3", "max_steps=50", f"out={tiny_disk}"]) == 1
     told = capsys.readouterr().err
     assert told.startswith(f"quadsim: {os.strerror(errno.ENOSPC)}: ")
-    assert "case-3-steps-50" in told
+    assert "case-3-max_steps-50" in told
     assert told.count("\n") == 1
     assert [path.name for path in tiny_disk.iterdir()] == ["ballast"]
 
@@ -170,14 +173,14 @@ def full(*_, **__):
 
 
 @pytest.mark.parametrize(
-    ("what", "suffix"), [("quadsim.results._draw", ".png"), ("pandas.DataFrame.to_csv", ".csv"),
+    ("what", "suffix"), [("quadsim._artifacts._draw", ".png"), ("pandas.DataFrame.to_csv", ".csv"),
                          ("pathlib.Path.write_text", ".json")]
 )  # fmt: skip
 def test_each_kind_of_file_is_named(tmp_path, monkeypatch, capsys, what, suffix):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(what, full)
-    assert cli.main(["case=3", "steps=5", "out=a/b"]) == 1
-    assert capsys.readouterr().err == f"quadsim: {os.strerror(errno.ENOSPC)}: a/b/case-3-steps-5{suffix}\n"
+    assert cli.main(["case=3", "max_steps=5", "out=a/b"]) == 1
+    assert capsys.readouterr().err == f"quadsim: {os.strerror(errno.ENOSPC)}: a/b/case-3-max_steps-5{suffix}\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,7 +213,7 @@ def test_a_full_standard_output(words):
 def test_check_folder_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "a/b/c", "a/../b", "a/b/../../c/d"):
-        results.check_folder(Path(name))
+        _artifacts.check_folder(Path(name))
         assert list(tmp_path.iterdir()) == [], name
 
 
@@ -236,3 +239,89 @@ def test_nothing_reads_csv_files_by_pandas_default(folder):
         if isinstance(node, ast.Attribute) and node.attr == "read_csv" and ast.unparse(node.value) in ("pd", "pandas")
     ]
     assert calls == (["table.py"] if folder == "quadsim" else [])
+
+
+def test_files_appear_together_or_not_at_all(tmp_path):
+    def write_and_fail():
+        with _files.AtomicFiles() as made:
+            made.make_folder(tmp_path / "new" / "folder")
+            made.write(tmp_path / "new" / "folder" / "a.txt", lambda draft: draft.write_text("a"))
+            made.write(tmp_path / "new" / "folder" / "b.txt", full)
+
+    with pytest.raises(OSError, match=r"b\.txt"):
+        write_and_fail()
+    assert list(tmp_path.iterdir()) == []
+    with _files.AtomicFiles() as made:
+        made.make_folder(tmp_path / "new")
+        for name in "ab":
+            made.write(tmp_path / "new" / name, lambda draft: draft.write_text("x"))
+        assert {path.name[:7] for path in (tmp_path / "new").iterdir()} == {_files.DRAFT_PREFIX}
+        made.commit()
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a", "b"]
+
+
+def test_a_lock_has_one_holder_and_leaves_no_file(tmp_path):
+    path = tmp_path / "x.lock"
+    assert not _files.FileLock.is_held(path)
+    lock = _files.FileLock(path)
+    lock.write("process 1\nnote\n")
+    assert _files.FileLock.is_held(path)
+    assert _files.FileLock.text_of(path) == "process 1\nnote\n"
+    with pytest.raises(_files.LockedError, match=r"^process 1$"):
+        _files.FileLock(path)
+    lock.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+TAKE = """
+import sys, time
+from pathlib import Path
+from quadsim._files import FileLock, LockedError
+
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    try:
+        lock = FileLock(Path("x.lock"))
+    except LockedError:
+        continue
+    Path("inside").touch(exist_ok=False)
+    Path("inside").unlink()
+    lock.release()
+"""
+
+
+def test_processes_that_lock_and_release_exclude_each_other(tmp_path):
+    """The lock file is removed and created all the time: nobody may hold one that is gone."""
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    all_ = [subprocess.Popen([sys.executable, "-c", TAKE], cwd=tmp_path, env=env) for _ in range(3)]
+    assert [one.wait(timeout=60) for one in all_] == [0, 0, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT_FCNTL = """
+import sys
+sys.modules["fcntl"] = None
+import quadsim as qs
+from quadsim.sweeps.store import Store
+
+for seeds in ([0], [0, 1]):
+    qs.sweep(case=3, optimizers=["gd"], seed=seeds, store="s.db", threads=1)
+with Store.writing("s.db") as store, Store("s.db") as reader:
+    assert (len(store), reader.busy) == (2, True)
+    try:
+        with Store.writing("s.db"):
+            raise SystemExit("two writers")
+    except ValueError as error:
+        assert "is being written by another process" in str(error)
+"""
+
+
+def test_stores_work_without_fcntl(tmp_path):
+    command = [sys.executable, "-W", "error::UserWarning", "-c", WITHOUT_FCNTL]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
+
+
+def test_help_does_not_import_the_lock():
+    code = "import sys; from quadsim.cli import main; main.main(['--help']); assert 'filelock' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""A process that measures: `workers` starts it, with a plan on standard input."""
+"""The worker process: `workers` starts it, with a plan on standard input."""
 
 from quadsim.bench.workers import serve
 

@@ -1,11 +1,11 @@
-"""What is timed: whole runs of many steps, written as well as each package lets one write them.
+"""The contestants: whole runs of many steps, written as efficiently as each package allows.
 
-A contestant is handed a task and makes a function of no arguments that runs it from the start, and returns where the
-runs ended. Here are quadsim, numpy, and the machine's own matrix product; `peers` has those that need other packages.
+A contestant turns a task into a function of no arguments that runs it from the start and returns the final weights.
+This module has quadsim, numpy, and the matrix product of the machine; `peers` has those that need other packages.
 
-quadsim computes loss and gradient norm of every step and looks after convergence, divergence and underflow; each
-lane has settings of its own. The others do the least that makes a step, the gradient and the update, with one learning
-rate for all: that favours them.
+quadsim computes loss and gradient norm at every step and checks for convergence, divergence and underflow; each lane
+has its own settings. The others only compute the gradient and the update, with one learning rate for all lanes: the
+comparison favours them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import solver
+from quadsim.engine import solver
 from quadsim.optimizers import GD, Adam
-from quadsim.problem import BlockQuadratic
+from quadsim.problems.block_quadratic import BlockQuadratic
 
-DENSE = 256  # up to this dimension, the Hessian as one dense matrix may be quicker than its blocks
-PRODUCT = 768  # size of the matrix product that the machine is measured by
+MAX_DENSE_DIM = 256  # up to this dimension one dense matrix may be faster than blocks
+DGEMM_SIZE = 768  # of the matrix product that gives the machine's rate
 
 Run = Callable[[], np.ndarray]
 
@@ -48,12 +48,12 @@ class Task:
 
     @property
     def forms(self) -> list[str]:
-        """The Hessian as stacked blocks, or as one dense matrix where that may be quicker."""
-        return ["stacked", "dense"] if self.problem.dim <= DENSE else ["stacked"]
+        """Forms of the Hessian: stacked blocks, or one dense matrix where that may be faster."""
+        return ["stacked", "dense"] if self.problem.dim <= MAX_DENSE_DIM else ["stacked"]
 
     @property
     def flops(self) -> int:
-        """Of the gradients of all lanes, which are what a step of GD costs at least."""
+        """Floating-point operations of the gradients of all lanes: the least that a step costs."""
         return 2 * self.lanes * self.blocks.size
 
 
@@ -65,10 +65,10 @@ def problem(blocks: int, block_size: int, seed: int = 0) -> BlockQuadratic:
 
 @dataclass(frozen=True)
 class Contestant:
-    """``ready(task, variant, steps)`` makes the run; the quickest of its variants for the task counts.
+    """``ready(task, variant, steps)`` returns the run; the fastest variant counts.
 
-    ``overhead`` is a guess at the seconds that a step takes beside its arithmetic, to begin with; ``longer``, how many
-    times as long as others it runs to come to its pace.
+    ``overhead`` is a first guess of the seconds per step besides arithmetic; ``longer``, how many times as long as
+    others it runs, to amortize its start.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Contestant:
 
 
 def quadsim_run(task: Task, variant: str, steps: int) -> Run:
-    """`solve_lanes` with tol = 0, which records the first and the last step only."""
+    """`solve` with tol = 0, which records the first and the last step only."""
     starts = list(task.starts.reshape(-1, task.lanes).T)
-    optimizers = [task.optimizer] * task.lanes
 
     def run() -> np.ndarray:
-        done = solver.solve_lanes(
-            task.problem, optimizers, w0=starts, max_steps=steps, tol=0, record=max(steps, 1), threads=task.threads
-        )
+        done = solver.solve(
+            task.problem, [task.optimizer], w0=starts, max_steps=steps, tol=0, record=max(steps, 1), engine="compiled",
+            threads=task.threads,
+        )  # fmt: skip
         return np.stack([one.w for one in done], axis=1).reshape(task.starts.shape)
 
     return run
@@ -97,13 +97,13 @@ def numpy_forms(task: Task) -> list[str]:
 
 
 def numpy_run(task: Task, variant: str, steps: int) -> Run:
-    """A loop in Python that makes no new arrays."""
+    """A Python loop without allocation."""
     optimizer, hessian = task.optimizer, task.problem.hessian() if variant == "dense" else task.blocks
     lr: Any = optimizer.lr
 
     def run() -> np.ndarray:
         w, g = task.starts.copy(), np.empty_like(task.starts)
-        gradient = _numpy_gradient(hessian, variant, w, g)
+        gradient = gradient_into(g, hessian, w, variant, stacked=np.matmul, single=np.dot)
         if isinstance(optimizer, GD):
             for _ in range(steps):
                 gradient()
@@ -116,19 +116,21 @@ def numpy_run(task: Task, variant: str, steps: int) -> Run:
     return run
 
 
-def _numpy_gradient(hessian: np.ndarray, variant: str, w: np.ndarray, g: np.ndarray) -> Callable[[], Any]:
-    """A function that puts H w into g."""
-    if variant == "stacked":
-        return lambda: np.matmul(hessian, w, out=g)
-    lanes = () if w.shape[2] == 1 else (w.shape[2],)  # one lane is a vector
-    if variant == "dense":
-        flat_w, flat_g = w.reshape(-1, *lanes), g.reshape(-1, *lanes)  # views
-        return lambda: np.dot(hessian, flat_w, out=flat_g)
-    parts = [(h, x.reshape(-1, *lanes), y.reshape(-1, *lanes)) for h, x, y in zip(hessian, w, g, strict=True)]
+def gradient_into(
+    g: Any, hessian: Any, w: Any, form: str, *, stacked: Callable[..., Any], single: Callable[..., Any]
+) -> Callable[[], Any]:
+    """A function that computes g = H w in place, by a product of stacked matrices or products of single ones."""
+    if form == "stacked":
+        return lambda: stacked(hessian, w, out=g)
+    shape = (-1,) if w.shape[2] == 1 else (-1, w.shape[2])  # one lane is a vector
+    if form == "dense":
+        flat_w, flat_g = w.reshape(shape), g.reshape(shape)  # views
+        return lambda: single(hessian, flat_w, out=flat_g)
+    parts = [(h, x.reshape(shape), y.reshape(shape)) for h, x, y in zip(hessian, w, g, strict=True)]
 
     def gradient() -> None:
         for h, x, y in parts:
-            np.dot(h, x, out=y)
+            single(h, x, out=y)
 
     return gradient
 
@@ -155,8 +157,8 @@ def _numpy_adam(adam: Adam, gradient: Callable[[], Any], w: np.ndarray, g: np.nd
 
 
 def product_run(task: Task, variant: str, steps: int) -> Run:
-    """As many products of square matrices as there are steps: what the machine can do, by numpy's own dgemm."""
-    a, b = np.random.default_rng(0).standard_normal((2, PRODUCT, PRODUCT))
+    """A product of square matrices per step, by numpy's dgemm: the rate of the machine."""
+    a, b = np.random.default_rng(0).standard_normal((2, DGEMM_SIZE, DGEMM_SIZE))
     c = np.empty_like(a)
 
     def run() -> np.ndarray:
@@ -167,7 +169,7 @@ def product_run(task: Task, variant: str, steps: int) -> Run:
     return run
 
 
-# Lanes are dealt to threads by the interpreter, and run in slices that begin short: some milliseconds in all.
+# Lanes are assigned to threads in Python, in slices that start short: some milliseconds in total.
 QUADSIM = Contestant("quadsim", lambda task: ["lanes"], quadsim_run, 2e-7, longer=4)
 NUMPY = Contestant("numpy", numpy_forms, numpy_run, 1e-5)
 DGEMM = Contestant("dgemm", lambda task: ["product"], product_run, 0.015)

@@ -1,4 +1,4 @@
-"""Facts of the machine that times depend on; nothing that names the machine or its owner."""
+"""Properties of the machine that times depend on; nothing that identifies it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FLAGS = ("avx2", "fma", "avx512f", "neon", "asimd", "sve")  # of all that a CPU says of itself, what matters here
+FLAGS = ("avx2", "fma", "avx512f", "neon", "asimd", "sve")  # CPU flags that are reported
 
 
 def facts() -> dict[str, Any]:
     """CPU, cores, caches and vector units, and the BLAS that numpy calls."""
-    from quadsim.solver import cores
+    from quadsim.engine.solver import cores
 
-    told = _cpuinfo()
-    said = set((told.get("flags") or told.get("features") or "").split())
+    cpu = _cpuinfo()
+    flags = set((cpu.get("flags") or cpu.get("features") or "").split())
     return {
-        "cpu": told.get("model name") or platform.processor() or platform.machine(),
+        "cpu": cpu.get("model name") or platform.processor() or platform.machine(),
         "architecture": platform.machine(),
         "system": platform.system(),
         "cores": cores(),
         "caches": _caches(),
-        "vector_units": [flag for flag in FLAGS if flag in said],
+        "vector_units": [flag for flag in FLAGS if flag in flags],
         "blas": _blas(),
     }
 
 
 def others() -> Callable[[], float | None]:
-    """A function that says what share of the machine others took since; None where that cannot be known.
+    """A function that returns the share of CPU time used by others since; None where it is not available.
 
-    Others are all processes but this one and those of its children that have ended, and the host of a virtual machine.
+    Others are all processes except this one and its ended children, and the host of a virtual machine.
     """
     began = _used()
 
@@ -46,18 +46,19 @@ def others() -> Callable[[], float | None]:
 
 
 def _used() -> tuple[float, float, float] | None:
-    """Seconds of all cores so far: that there were, that were used, and that were used by this process and its own."""
+    """CPU seconds of all cores so far: total, busy, and used by this process and its children."""
     try:
-        told = [float(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        ticks_by_kind = [float(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         ticks = os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
-    idle = told[3] + told[4]  # with waiting for disks
-    return sum(told) / ticks, (sum(told) - idle) / ticks, sum(os.times()[:4])
+    idle = ticks_by_kind[3] + ticks_by_kind[4]  # with I/O wait
+    total = sum(ticks_by_kind)
+    return total / ticks, (total - idle) / ticks, sum(os.times()[:4])
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What Linux says of the first core."""
+    """/proc/cpuinfo of the first core."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

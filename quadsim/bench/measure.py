@@ -1,8 +1,8 @@
-"""Times, taken in turns: a round gives every contestant its turn, so that a busy machine disturbs all alike.
+"""Timing in rounds: each round runs every contestant once, so that a busy machine affects all of them.
 
-The least time over the rounds counts. A run of no steps (packing, allocation, dispatch) is timed in the same turns and
-taken off, so what remains is steps. Compilation and warm-up are never timed. A process that is held to one core is
-timed by the CPU time of all its threads, which others on that core do not lengthen; one that has several, by the clock.
+The minimum over the rounds counts. A run of no steps (packing, allocation, dispatch) is timed in the same rounds and
+subtracted, so that the time of the steps remains. Compilation and warm-up are not timed. A process pinned to one core
+is timed by CPU time, which other processes do not affect; one with several cores, by wall-clock time.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from quadsim import solver
 from quadsim.bench import loops
 from quadsim.bench.loops import DGEMM, QUADSIM, Contestant, Run, Task
+from quadsim.engine import solver
+from quadsim.engine.compiled.batching import fastest_kernels
 from quadsim.optimizers import GD, Adam, Optimizer
 
-# So small that the start is where every run remains: nothing converges, diverges or leaves float64's range.
-RATE = 1e-15
-OPTIMIZERS: dict[str, GD | Adam] = {"gd": GD(lr=RATE), "adam": Adam(lr=RATE)}
-LEAST = 6  # steps of a run
-TRIES = 2  # of every variant, before the quickest is chosen
-LONGEST_SPIN = 300  # milliseconds
-PROBLEMS = 64  # how many make "many problems"
-LONGER = 5  # many problems are run for so many times the seconds of a round
+TINY_LR = 1e-15  # so small that no run converges, diverges or underflows
+OPTIMIZERS: dict[str, GD | Adam] = {"gd": GD(lr=TINY_LR), "adam": Adam(lr=TINY_LR)}
+MIN_STEPS = 6  # of a run
+TRIES = 2  # of every variant, before the fastest is chosen
+MAX_SPIN_MS = 300
+PROBLEMS = 64  # of `many_problems`
+MANY_PROBLEMS_TIME = 5  # `many_problems` runs this many times as long as a round
 
 
+@fastest_kernels()
 def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: int) -> list[dict[str, Any]]:
     """A row for quadsim and for each peer: microseconds per step and run, and the fraction of the machine's dgemm."""
     entries = [_entry(one, task, seconds) for one in (DGEMM, QUADSIM, *peers) if one.variants(task)]
@@ -36,9 +37,9 @@ def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: in
     rows: list[dict[str, Any]] = []
     for place, one in enumerate(entries):
         setup, whole = (min(times) for times in zip(*turns[place :: len(entries)], strict=True))
-        step = max(whole - setup, whole / 2) / one.steps  # a setup of more than half has been disturbed
+        step = max(whole - setup, whole / 2) / one.steps  # a longer setup was disturbed
         if one.contestant is DGEMM:
-            rate = 2 * loops.PRODUCT**3 / step
+            rate = 2 * loops.DGEMM_SIZE**3 / step
             continue
         rows.append(
             {
@@ -52,11 +53,11 @@ def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: in
                 "ratio": 0.0,
                 "gflops": 1e-9 * task.flops / step,
                 "dgemm_gflops": 1e-9 * rate,
-                "fraction": task.flops / step / rate,  # until `beside_dgemm` knows better
+                "fraction": task.flops / step / rate,  # replaced by `beside_dgemm`
                 "variant": one.variant,
                 "steps": one.steps,
                 "setup_ms": 1e3 * setup,
-                "clock": "cpu" if held() else "wall",
+                "clock": "cpu" if pinned() else "wall",
             }
         )
     for row in rows:
@@ -65,9 +66,9 @@ def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: in
 
 
 def beside_dgemm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a whole run with their fraction of dgemm's best rate in it, on as many threads.
+    """The rows with their fraction of the best rate of dgemm in the whole run, on as many threads.
 
-    A disturbed dgemm would flatter the rest: its best rate of all turns is the one that counts.
+    A disturbed dgemm would favour the rest, so its best rate over all rounds counts.
     """
     best: dict[int, float] = {}
     for row in rows:
@@ -80,7 +81,7 @@ def beside_dgemm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A contestant ready for its turns: its quickest variant, a run of `steps`, and one of none."""
+    """A contestant ready to be timed: its fastest variant, a run of `steps`, and one of no steps."""
 
     contestant: Contestant
     variant: str
@@ -90,7 +91,7 @@ class _Entry:
 
 
 def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
-    """The quickest variant of a contestant, with as many steps as fill the seconds, warmed up."""
+    """The fastest variant of a contestant, with enough steps to fill the seconds, warmed up."""
     _settle()
     guess = max(2, round(seconds / 8 / (contestant.overhead + task.flops / 2e10)))
     took = {}
@@ -109,17 +110,17 @@ def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
 
 
 def _turn(entry: _Entry) -> tuple[float, float]:
-    """Seconds of no steps, and of all."""
+    """Seconds without steps, and with all steps."""
     _settle()
     return _seconds(entry.blank), _seconds(entry.run)
 
 
 def _settle() -> None:
-    """Wait till the threads of whoever ran before have gone to sleep.
+    """Wait until the threads of the previous contestant sleep.
 
-    They spin for some time in the hope of more work, OpenBLAS's for 30 ms, and would take a core from the next one.
+    Idle threads spin for some time (OpenBLAS: 30 ms) and would take a core from the next contestant.
     """
-    for _ in range(LONGEST_SPIN // 5):
+    for _ in range(MAX_SPIN_MS // 5):
         began = time.process_time()
         time.sleep(0.005)
         if time.process_time() - began < 0.001:
@@ -127,38 +128,39 @@ def _settle() -> None:
 
 
 def _fill(seconds: float, step: float) -> int:
-    """How many steps of this length fill the seconds; not too few, for what is taken off must be small beside them."""
-    return max(LEAST, round(seconds / step))
+    """The number of steps that fill the seconds; at least MIN_STEPS, so that the setup is small in comparison."""
+    return max(MIN_STEPS, round(seconds / step))
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    clock = time.process_time if held() else time.perf_counter
+    clock = time.process_time if pinned() else time.perf_counter
     began = clock()
     run()
     return clock() - began
 
 
-def held() -> bool:
-    """Whether this process is held to one core, where its CPU time is what it would take if it were alone."""
+def pinned() -> bool:
+    """Whether this process is pinned to one core."""
     return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1
 
 
+@fastest_kernels()
 def many_problems(
     blocks: int, block_size: int, optimizer: Optimizer, threads: int, *, seconds: float, rounds: int
 ) -> dict[str, Any]:
-    """`solve_draws` over many problems on one thread and on several, beside what the machine itself gains by them.
+    """The speed-up of `solve` over many problems by threads, and that of the machine.
 
-    The problems are made beforehand. The machine's own gain is that of matrix products, one on each thread.
+    The problems are built in advance. The speed-up of the machine is that of matrix products, one on each thread.
     """
     made = [loops.problem(blocks, block_size, seed) for seed in range(PROBLEMS)]
 
     def solve(threads: int) -> Callable[[], Any]:
-        how: dict[str, Any] = {"max_steps": count, "tol": 0, "record": count, "threads": threads}
-        return lambda: solver.solve_draws(made.__getitem__, [optimizer], range(PROBLEMS), **how)
+        how: dict[str, Any] = {"max_steps": count, "tol": 0, "record": count, "engine": "compiled", "threads": threads}
+        return lambda: solver.solve(made.__getitem__, optimizer, seed=range(PROBLEMS), **how)
 
     count, took = 25, 0.0
     solve(1)()  # compiles
-    while took < LONGER * seconds:
+    while took < MANY_PROBLEMS_TIME * seconds:
         count *= 4
         took = _seconds(solve(1))
     task = Task(made[0], OPTIMIZERS["gd"])

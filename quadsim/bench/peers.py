@@ -1,6 +1,6 @@
-"""The peers: who they are, whether they are installed, and the loops of torch.optim and of optax.
+"""Other libraries (peers): which are installed, and the loops of torch.optim and of optax.
 
-torch and jax are imported inside the functions that run them, and nowhere else in quadsim but for `hessian`.
+torch and jax are imported only inside the functions that run them (and in `hessian`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.bench.loops import NUMPY, Contestant, Run, Task
+from quadsim.bench.loops import NUMPY, Contestant, Run, Task, gradient_into
 from quadsim.optimizers import GD
 
 PACKAGES = {"numpy": ("numpy",), "torch": ("torch",), "optax": ("optax", "jax", "jaxlib")}
@@ -20,7 +20,7 @@ INSTALL = "pip install 'quadsim[peers]'"
 
 
 def installed() -> list[str]:
-    """The peers whose packages can be found."""
+    """The peers whose packages are installed."""
     return [name for name, needs in PACKAGES.items() if all(importlib.util.find_spec(one) for one in needs)]
 
 
@@ -29,12 +29,12 @@ def versions(names: list[str]) -> dict[str, str]:
 
 
 def torch_variants(task: Task) -> list[str]:
-    """Forms of the product, with torch's default and its fused optimizers (foreach never wins with one tensor)."""
+    """Forms of the product, with torch's default and fused optimizers (foreach never wins with one tensor)."""
     return [f"{form}, {how}" for form in (*task.forms, "block by block") for how in ("default", "fused")]
 
 
 def torch_run(task: Task, variant: str, steps: int) -> Run:
-    """torch.optim's SGD and Adam on one parameter, whose gradient is put in its place without autograd."""
+    """torch.optim's SGD and Adam on one parameter, whose gradient is computed without autograd."""
     torch = importlib.import_module("torch")
     torch.set_num_threads(task.threads)
     form, how = variant.split(", ")
@@ -50,7 +50,8 @@ def torch_run(task: Task, variant: str, steps: int) -> Run:
         w.grad = torch.zeros_like(w)
         made = kind([w], **settings)
         with torch.no_grad():
-            gradient = _torch_gradient(torch, hessian, form, w, w.grad)
+            single = torch.mv if task.lanes == 1 else torch.mm
+            gradient = gradient_into(w.grad, hessian, w, form, stacked=torch.bmm, single=single)
             for _ in range(steps):
                 gradient()
                 made.step()
@@ -59,27 +60,10 @@ def torch_run(task: Task, variant: str, steps: int) -> Run:
     return run
 
 
-def _torch_gradient(torch: Any, hessian: Any, form: str, w: Any, g: Any) -> Any:
-    """A function that puts H w into g."""
-    if form == "stacked":
-        return lambda: torch.bmm(hessian, w, out=g)
-    product, lanes = (torch.mv, ()) if w.shape[2] == 1 else (torch.mm, (w.shape[2],))
-    if form == "dense":
-        flat_w, flat_g = w.view(-1, *lanes), g.view(-1, *lanes)
-        return lambda: product(hessian, flat_w, out=flat_g)
-    parts = [(h, x.view(-1, *lanes), y.view(-1, *lanes)) for h, x, y in zip(hessian, w, g, strict=True)]
-
-    def gradient() -> None:
-        for h, x, y in parts:
-            product(h, x, out=y)
-
-    return gradient
-
-
 def optax_run(task: Task, variant: str, steps: int) -> Run:
-    """optax's sgd and adam in a `scan` under `jit`, compiled beforehand.
+    """optax's sgd and adam in a `scan` under `jit`, compiled in advance.
 
-    Many lanes are a `vmap` over runs, or, where the variant says "columns", the columns of one matrix.
+    Lanes are a `vmap` over runs, or, in the variant "columns", the columns of one matrix.
     """
     jax, optax = importlib.import_module("jax"), importlib.import_module("optax")
     jax.config.update("jax_enable_x64", True)

@@ -1,7 +1,7 @@
-"""How long a process takes from its first instruction to its last, cold and warm.
+"""The time of whole processes, with a cold and with a warm kernel cache.
 
-Cold, quadsim finds an empty cache and compiles its kernels; warm, it finds them there. Peers keep no cache of their
-own, so they have one time: of importing the package and making the first steps.
+Cold, quadsim compiles its kernels; warm, it loads them. Other libraries have no cache: importing them and running the
+first steps gives one time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ contestant.ready(task, contestant.variants(task)[0], 100)()
 
 
 def plan(peers: list[str]) -> dict[str, list[str]]:
-    """The words after `python` to time, by what a reader would call them."""
+    """The arguments of `python` to time, by label."""
     return {
         "python alone": ["-c", "pass"],
         "quadsim --help": ["-m", "quadsim", "--help"],
@@ -35,9 +35,9 @@ def plan(peers: list[str]) -> dict[str, list[str]]:
 
 
 def times(words: list[str], *, rounds: int) -> dict[str, float | None]:
-    """Seconds of `python words…`: with an empty cache of quadsim's, and the least of `rounds` with what that left.
+    """Seconds of `python words…`: with an empty kernel cache, and the minimum of `rounds` with the filled one.
 
-    Where nothing is left there is nothing to compile, and no cold start to tell of.
+    If no kernel was compiled, cold is None.
     """
     with tempfile.TemporaryDirectory() as folder:
         cold, compiled = _seconds(words, folder), (Path(folder) / "cache").is_dir()
@@ -45,7 +45,7 @@ def times(words: list[str], *, rounds: int) -> dict[str, float | None]:
 
 
 def _seconds(words: list[str], folder: str) -> float:
-    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]  # this quadsim, wherever it lies
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]  # the quadsim that is running
     env = {"QUADSIM_CACHE_DIR": str(Path(folder) / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, *words]
     began = time.perf_counter()
@@ -54,6 +54,6 @@ def _seconds(words: list[str], folder: str) -> float:
     )
     took = time.perf_counter() - began
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["and said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ChildProcessError(f"python {' '.join(' '.join(words).split())[:40]}… failed: {last}")
     return took

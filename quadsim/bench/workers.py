@@ -1,8 +1,10 @@
-"""A process for each number of threads: what a package does with threads is settled before it is imported.
+"""A process for each number of threads: packages read their thread count from the environment when imported.
 
-One thread means one core for everybody, held by the process's affinity where the system has one; two threads mean two
-cores, and what a peer does with them is its own affair. A worker reads its job from standard input and answers with a
-line for everything that it has measured, both in JSON.
+So each part needs an interpreter of its own rather than a worker of `_processes.ProcessPool`.
+
+With one thread the process is pinned to one core where the system supports it; with two threads it has two cores, which
+libraries use as they do by default. A worker reads its job from standard input and answers with one line per
+measurement, both in JSON.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from quadsim._processes import sigint_blocked
+
 PARTS = ("steps", "problems", "start")
-MANY = 256  # up to this dimension many problems are solved at once; a larger one is work enough
-WARM_STARTS = 3  # of which the quickest counts
+MAX_DIM_OF_MANY = 256  # the dimension up to which many problems are timed
+WARM_STARTS = 3  # the minimum counts
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Plan:
     rounds: int
 
     def total(self) -> int:
-        """How many lines there will be."""
+        """The number of measurements."""
         return sum(len(job.labels()) for job in self.jobs())
 
     def jobs(self) -> list[Plan]:
@@ -47,7 +51,7 @@ class Plan:
         return [job for job in jobs if job.labels()]
 
     def labels(self) -> list[str]:
-        """The lines of one job."""
+        """The labels of the measurements of one job."""
         (part,), (threads,) = self.parts, self.threads
         if part == "start":
             from quadsim.bench import starts
@@ -55,7 +59,9 @@ class Plan:
             return list(starts.plan(list(self.peers)))
         kinds = [(size, name) for size in self.sizes for name in self.optimizers]
         if part == "problems":
-            return [f"{_size(size)} {name}" for size, name in kinds if threads > 1 and size[0] * size[1] <= MANY]
+            return [
+                f"{_size(size)} {name}" for size, name in kinds if threads > 1 and size[0] * size[1] <= MAX_DIM_OF_MANY
+            ]
         return [f"{_size(size)} {name}, lanes {lanes}" for size, name in kinds for lanes in self.lanes]
 
 
@@ -64,24 +70,25 @@ def _size(size: tuple[int, int]) -> str:
 
 
 def measured(plan: Plan) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Everything in the plan, as it is measured: (part, label, rows)."""
+    """All measurements of the plan, as they finish: (part, label, rows)."""
     for job in plan.jobs():
         for label, rows in zip(job.labels(), _answers(job), strict=True):
             yield job.parts[0], label, rows
 
 
 def _answers(job: Plan) -> Iterator[list[dict[str, Any]]]:
-    """What a process of its own says to the job, line by line."""
+    """The answers of a worker process to the job, line by line."""
     (part,), (threads,) = job.parts, job.threads
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     env = os.environ | dict.fromkeys(names, str(threads if part == "steps" else 1))
     if threads == 1 and not hasattr(os, "sched_setaffinity"):
         env["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "quadsim.bench"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=env, text=True, encoding="utf-8",
-        )  # fmt: skip
+        with sigint_blocked():
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "quadsim.bench"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=env, text=True, encoding="utf-8",
+            )  # fmt: skip
         assert worker.stdin is not None
         assert worker.stdout is not None
         try:
@@ -100,17 +107,14 @@ def _answers(job: Plan) -> Iterator[list[dict[str, Any]]]:
 
 
 def serve() -> None:
-    """The worker: hold on to as many cores as the job says, then measure."""
+    """The worker: pin the process to the cores of the job, then measure."""
     job = Plan(**json.load(sys.stdin))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a package prints is no answer
+    os.dup2(2, 1)  # output of packages goes to standard error
     if job.parts[0] != "start" and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-job.threads[0] :])
-    try:
-        for rows in _measure(job):
-            print(json.dumps(rows), file=answers, flush=True)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    for rows in _measure(job):
+        print(json.dumps(rows), file=answers, flush=True)
 
 
 def _measure(job: Plan) -> Iterator[list[dict[str, Any]]]:
@@ -125,7 +129,7 @@ def _measure(job: Plan) -> Iterator[list[dict[str, Any]]]:
         return
     contestants = [one for name in job.peers for one in peers.CONTESTANTS[name]]
     for size in job.sizes:
-        if part == "problems" and size[0] * size[1] > MANY:
+        if part == "problems" and size[0] * size[1] > MAX_DIM_OF_MANY:
             continue
         problem = loops.problem(*size)
         for name in job.optimizers:

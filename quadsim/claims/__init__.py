@@ -1,27 +1,20 @@
-"""The ledger of claims: each statement with its proof, its check and the verdict that the check earns.
+"""The ledger of claims: each statement with its proof, its check and the verdict of the check.
 
     from quadsim import claims
 
-    for finding in claims.verify(claims.chosen(["2b"]), draws=10_000, seed=7):
+    for finding in claims.verify(claims.select(["2b"]), draws=10_000, seed=7):
         print(finding.verdict, finding.margin)
 
-Importing this package enters every claim into the ledger, section by section.
+Importing this package imports all of its modules, in alphabetical order; a module records its claims when imported.
 """
 
-from quadsim.claims import (  # noqa: F401
-    accuracy,
-    attractors,
-    descent,
-    floors,
-    frozen,
-    invariances,
-    momentum,
-    passage,
-    published,
-    rotation,
-    vanishing,
-    zipf,
-)
-from quadsim.claims.ledger import LEDGER, MOST_DRAWS, Claim, Finding, chosen, verify
+import importlib
+import pkgutil
 
-__all__ = ["LEDGER", "MOST_DRAWS", "Claim", "Finding", "chosen", "verify"]
+from quadsim.claims.ledger import LEDGER, Claim, Finding, select
+from quadsim.claims.verification import MAX_DRAWS, verify
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["LEDGER", "MAX_DRAWS", "Claim", "Finding", "select", "verify"]

@@ -2,8 +2,8 @@
 
 Random draws are weak evidence for an inequality: they rarely come near a stability threshold. A claim declares what an
 adversary may choose (`Axis`) and the margin that is left (`Search`); `search` minimises it by differential evolution
-from a Latin hypercube, polishes with Nelder and Mead's method and confirms the best points. Nothing here knows any
-theory, or where a known counterexample lies.
+from a Latin hypercube, polishes with the Nelder–Mead method and confirms the best points. No theory and no known
+counterexample is used. scipy's differential_evolution has no confirmation of candidates and no restarts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadsim.checks import InputError
+from quadsim._validation import InputError
 
 ISLANDS = 4  # independent searches for each claim, which can run in parallel
-LEAST_POPULATION, MEMBERS_PER_AXIS = 8, 6
-LEADERS = 2  # lowest margins that are confirmed in each generation, and as many others
+MIN_POPULATION, MEMBERS_PER_AXIS = 8, 6
+MAX_CONFIRMED = 2  # lowest margins that are confirmed in each generation, and as many others
 POLISH_SHARE = 0.1  # of the evaluations
-STEPS = (0.3, 0.8)  # range of the scale factor of differential evolution
+SCALE_RANGE = (0.3, 0.8)  # of the scale factor of differential evolution
 CROSSOVER = 0.9
-PATIENCE, STALL = 15, 1e-3  # generations without a relative improvement of this size, after which it begins again
-BLIND = 0.3  # share of mutants that do not know the best member
+PATIENCE, MIN_IMPROVEMENT = 15, 1e-3  # restart after so many generations without this relative improvement
+RANDOM_BASE_SHARE = 0.3  # of mutants: their base is a random member instead of the best
 
 
 @dataclass(frozen=True)
@@ -189,34 +189,34 @@ def least(found: Sequence[Worst]) -> Worst:
 
 
 def _evolve(one: Search, rng: np.random.Generator, evaluations: int) -> tuple[np.ndarray, float, int]:
-    """Differential evolution (Storn and Price 1997) in the unit cube, begun again wherever it stalls; bounds reflect.
+    """Differential evolution (Storn and Price 1997) in the unit cube with reflecting bounds, restarted when it stalls.
 
     Returns the best point, its margin and the evaluations spent.
     """
-    count = int(np.clip(MEMBERS_PER_AXIS * one.width, LEAST_POPULATION, max(LEAST_POPULATION, evaluations // 8)))
+    count = int(np.clip(MEMBERS_PER_AXIS * one.width, MIN_POPULATION, max(MIN_POPULATION, evaluations // 8)))
     points = _latin_hypercube(rng, count, one.width)
-    margins, spent = _trusted(one, rng, points, np.inf)
+    margins, spent = _confirmed_margins(one, rng, points, np.inf)
     record, stalled = (points[0], np.inf), 0
     while spent + count <= evaluations:
         lowest = float(margins.min())
         if stalled >= PATIENCE:
             record = min(record, (points[np.argmin(margins)], lowest), key=lambda one: one[1])
             points = _latin_hypercube(rng, count, one.width)
-            (margins, more), stalled = _trusted(one, rng, points, np.inf), 0
+            (margins, more), stalled = _confirmed_margins(one, rng, points, np.inf), 0
             spent += more
             continue
         partners = np.array([rng.choice(count, 3, replace=False) for _ in range(count)])
         best = points[np.argmin(margins)]
-        base = np.where(rng.uniform(size=(count, 1)) < BLIND, points[partners[:, 0]], best)
-        scale = rng.uniform(*STEPS, size=(count, 1))
+        base = np.where(rng.uniform(size=(count, 1)) < RANDOM_BASE_SHARE, points[partners[:, 0]], best)
+        scale = rng.uniform(*SCALE_RANGE, size=(count, 1))
         mutants = np.abs(base + scale * (points[partners[:, 1]] - points[partners[:, 2]]))
         mutants = np.clip(1 - np.abs(1 - mutants), 0, 1)
         crossed = rng.uniform(size=points.shape) < CROSSOVER
         crossed[np.arange(count), rng.integers(one.width, size=count)] = True
         trial = np.where(crossed, mutants, points)
-        found, more = _trusted(one, rng, trial, lowest)
+        found, more = _confirmed_margins(one, rng, trial, lowest)
         spent += more
-        stalled = 0 if found.min() < lowest - STALL * max(abs(lowest), STALL) else stalled + 1
+        stalled = 0 if found.min() < lowest - MIN_IMPROVEMENT * max(abs(lowest), MIN_IMPROVEMENT) else stalled + 1
         better = found <= margins
         points, margins = np.where(better[:, None], trial, points), np.where(better, found, margins)
     best, margin = min(record, (points[np.argmin(margins)], float(margins.min())), key=lambda one: one[1])
@@ -228,9 +228,11 @@ def _latin_hypercube(rng: np.random.Generator, count: int, width: int) -> np.nda
     return (strata + rng.uniform(size=strata.shape)) / count
 
 
-def _trusted(one: Search, rng: np.random.Generator, points: np.ndarray, best: float) -> tuple[np.ndarray, int]:
-    """The margins at points, and the evaluations spent. One below the best so far counts only once confirmed: a long
-    transient would lead the search astray. The lowest and some others are confirmed, the rest discarded.
+def _confirmed_margins(
+    one: Search, rng: np.random.Generator, points: np.ndarray, best: float
+) -> tuple[np.ndarray, int]:
+    """The margins at points, and the evaluations spent. Margins below the best so far count only if confirmed, since a
+    long transient would mislead the search: the lowest and some others are confirmed, the rest discarded.
     """
     margins = one.margins(points)
     if one.confirm is None:
@@ -239,7 +241,7 @@ def _trusted(one: Search, rng: np.random.Generator, points: np.ndarray, best: fl
     lowest = lowest[margins[lowest] < best]
     if not lowest.size:
         return margins, len(points)
-    chosen = np.append(lowest[:LEADERS], rng.permutation(lowest[LEADERS:])[:LEADERS])
+    chosen = np.append(lowest[:MAX_CONFIRMED], rng.permutation(lowest[MAX_CONFIRMED:])[:MAX_CONFIRMED])
     found = one.margins(points[chosen], confirmed=True)
     margins[lowest] = np.inf
     margins[chosen] = found
@@ -247,7 +249,7 @@ def _trusted(one: Search, rng: np.random.Generator, points: np.ndarray, best: fl
 
 
 def _polish(one: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarray, int]:
-    """Nelder and Mead's method from a point, within the unit cube."""
+    """The Nelder–Mead method from a point, within the unit cube."""
     from scipy.optimize import minimize
 
     def margin(x: np.ndarray) -> float:
@@ -262,7 +264,7 @@ def _polish(one: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarra
 
 
 def _admissible(function: Callable[..., Any], row: dict[str, Any]) -> float:
-    """The margin at one point; infinite where a function refuses it, as a block that is too ill-conditioned."""
+    """The margin at one point; infinite where the problem is not valid, such as a block that is too ill-conditioned."""
     try:
         return float(function(**row))
     except InputError:

@@ -1,11 +1,12 @@
-"""The ledger as a document: every claim with its proof and the evidence of one run. Rendered, never written by hand."""
+"""The ledger as a Markdown document: every claim with its proof and the evidence of one run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from quadsim.checks import InputError
+from quadsim._format import scientific
+from quadsim._validation import InputError
 from quadsim.claims.ledger import LEDGER, section
 
 SECTIONS = {
@@ -23,7 +24,7 @@ SECTIONS = {
 INTRODUCTION = """\
 # The ledger of claims
 
-What is known of optimizers on block-diagonal quadratics, each statement with its proof and with what was measured.
+Results on optimizers for block-diagonal quadratics: each statement with its proof and the measured evidence.
 
 **Setting.** The loss is ½eᵀHe with e = w − w⋆, H = blockdiag(H_1, …, H_B) positive definite, block sizes n_l, d = Σ
 n_l. μ and L are the extreme eigenvalues of H with unit eigenvectors u_μ and u_L, κ = L/μ; μ_l, L_l and κ_l are
@@ -34,27 +35,27 @@ those of block l. The gradient is g = He, at step t loss[t] and g_t; lr is the l
 = D^-½HD^-½ with extreme eigenvalues s_min and s_max, κ_eff = s_max/s_min. C_{l,1} and C_{l,2} are the least and the
 largest |g₀| of block l over L_l, and r = max_l C_{l,2}²/min_l C_{l,1}².
 
-**In section 5** Adam has no bias correction unless said, and 0/0 = 0. SDP(H) = max{⟨H, X⟩ : X ⪰ 0, X_ii = 1} =
+**In section 5** Adam has no bias correction unless stated, and 0/0 = 0. SDP(H) = max{⟨H, X⟩ : X ⪰ 0, X_ii = 1} =
 min{ΣΛ_i : diag(Λ) ⪰ H}.
 
 **Status.** PROVED: the proof follows. EXACT: an identity or a law, proved likewise. TESTED: no proof, the evidence
-is quoted. FALSE: refuted; the counterexample was found afresh in the run below. PAPER: a sentence of *Why
-Transformers Need Adam* (arXiv 2402.16788), with the verdict that it earns as it is read here.
+is quoted. FALSE: refuted; a counterexample was found in the run below. PAPER: a sentence of *Why
+Transformers Need Adam* (arXiv 2402.16788), with the verdict on the stated reading of it.
 
 **Evidence.** Every claim has a check that draws problems (the four cases, condition numbers, sizes, rotations,
-scales, starts) and holds them against runs of the solver, against closed forms, or against formulas written out.
-*Margin* is the least room that was left, relative to the bound: negative is a violation, which rounding alone may
-cause; for an identity, it is minus the largest deviation; for a law, a p-value less its threshold, or what the evidence
-says. *Equality to* is how near a tight bound came to equality in the worst of the draws that were made to meet it.
+scales, starts) and compares the statement with runs of the solver, closed forms or explicit formulas. *Margin* is the
+least slack relative to the bound; it may be negative within rounding. For an identity it is minus the largest
+deviation; for a law, a p-value minus its threshold, or what the evidence states. *Equality to* is the largest distance
+from equality among the draws that are constructed to attain a tight bound.
 
-**Search.** Draws are weak evidence for an inequality. Each one that is asserted is also attacked: differential
-evolution over the problem, the start and the settings, from a cold start, in four islands, then Nelder and Mead's
-method; where the margin comes from a run, what it finds is confirmed by a longer one. *Worst found* is the smallest
-margin, after as many evaluations as *searched* says. False bounds that random draws had passed are kept as controls:
-the same search must violate them (5g-constant, 5g-envelope, 5g-lower).
+**Search.** Random draws are weak evidence for an inequality. Each asserted inequality is also searched for violations:
+differential evolution over the problem, the start and the settings, from a cold start, in four islands, then the
+Nelder–Mead method; where the margin comes from a run, it is confirmed by a longer one. *Worst found* is the smallest
+margin, *searched* the number of evaluations. False bounds that random draws did not refute serve as controls: the
+same search must violate them (5g-constant, 5g-envelope, 5g-lower).
 
-Figures called measured once are not measured again by the check. Check a claim yourself with `python -m quadsim
-verify claim=2b draws=100000 seed=7`.
+Numbers marked "measured once" are not measured again by the check. To check a claim: `python -m quadsim verify
+claim=2b draws=100000 seed=7`.
 """
 
 
@@ -87,14 +88,14 @@ def _overview(findings: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(names)} |", "|" + len(names) * "---|"]
     for row in findings:
         cells = [f"[{row['claim']}](#{_anchor(row)})", row["status"], row["verdict"], f"{row['draws']:,}"]
-        cells += [_number(row["margin"]), _number(row["closeness"])]
-        cells += [f"{row['searched']:,}" if row["searched"] else "", _number(row["worst"])]
+        cells += [scientific(row["margin"]), scientific(row["closeness"])]
+        cells += [f"{row['searched']:,}" if row["searched"] else "", scientific(row["worst"])]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _anchor(row: dict[str, Any]) -> str:
-    """How Markdown readers name the heading of an entry."""
+    """The anchor that Markdown renderers give to the heading of an entry."""
     return f"claim-{row['claim']}-{row['status'].lower()}"
 
 
@@ -103,11 +104,11 @@ def _entry(row: dict[str, Any]) -> str:
     label = {"FALSE": "Counterexample.", "TESTED": "Why.", "PAPER": "What was found."}.get(one.status, "Proof.")
     numbers = [f"{row['draws']:,} draws"]
     if row["margin"] is not None:
-        numbers.append(f"margin {_number(row['margin'])}")
+        numbers.append(f"margin {scientific(row['margin'])}")
     if row["closeness"] is not None:
-        numbers.append(f"equality to {_number(row['closeness'])}")
+        numbers.append(f"equality to {scientific(row['closeness'])}")
     if row["searched"]:
-        worst = "no admissible point" if row["worst"] is None else f"worst margin {_number(row['worst'])}"
+        worst = "no admissible point" if row["worst"] is None else f"worst margin {scientific(row['worst'])}"
         numbers.append(f"{row['searched']:,} evaluations of the search, {worst}")
     return (
         f"### Claim {one.id} ({one.status})\n\n**{_plain(one.sentence)}**\n\n*{label}* {_plain(one.proof)}\n\n"
@@ -116,9 +117,5 @@ def _entry(row: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Formulas are no markup: an underscore or a star in them stands for itself."""
+    """Escape underscores and stars, which are formulas, not markup."""
     return text.replace("_", "\\_").replace("*", "\\*")
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value or 0.0:.1e}"  # no minus before a zero

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim import theory
-from quadsim.cases import case
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import EQUALITY, EXACT, FALSE, HOLDS, PROVED, UNDECIDED, Claim, Draw, Judged, Seen, claim
+from quadsim.claims.ledger import Claim, Draw, Observation, Verdict, exact_result, false, proved, verdict_of
 from quadsim.claims.sampling import (
     loss_ratios,
     one_block,
+    random_block,
+    random_problem,
+    random_start,
     scaled_hessian,
-    some_block,
-    some_problem,
-    some_start,
     two_blocks,
 )
-from quadsim.closed import exact
+from quadsim.engine.closed_form.exact import exact
+from quadsim.engine.solver import solve
 from quadsim.optimizers import GD, Adam, FrozenAdam
-from quadsim.problem import BlockQuadratic
-from quadsim.solver import solve
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.cases import case
 
 # Two blocks of two and a start with components of both signs whose sizes differ by up to 100.
 BLOCKS_AND_START = (
@@ -32,7 +32,7 @@ BLOCKS_AND_START = (
 )
 
 
-def _placed(
+def _problem_and_start(
     first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float
 ) -> tuple[BlockQuadratic, np.ndarray]:
     """The problem and the start of `BLOCKS_AND_START`."""
@@ -40,41 +40,40 @@ def _placed(
     return two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]])
 
 
-@claim(
+@exact_result(
     "2a",
-    EXACT,
     "Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.",
     draws=300,
     rounding=1e-9,
-    relation=EQUALITY,
+    relation="equality",
 )
-def scaled_descent(draw: Draw) -> Seen:
+def scaled_descent(draw: Draw) -> Observation:
     """The step is w ← w − lr·D⁻¹g, so g = He moves by g ← g − lr·HD⁻¹g. Multiply by D^-½ from the left: z ← z −
     lr·D^-½HD^-½z. And e = H⁻¹g = D^-½S⁻¹z, so eᵀHe = zᵀS⁻¹z. The start is z₀ = √|g₀|·sign g₀: only the sizes
     of the first gradient's components set the scaling, and the same numbers set the start.
     """
-    problem = some_problem(draw.rng, most_kappa=1e4)
-    w0 = some_start(draw.rng, problem)
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    w0 = random_start(draw.rng, problem)
     g, root, s = scaled_hessian(problem, w0)
     lr = float(draw.rng.uniform(0.05, 1.9)) / float(np.linalg.eigvalsh(s)[-1])
     steps = int(draw.rng.integers(1, 40))
     z = g / root
     for _ in range(steps):
         z = z - lr * (s @ z)
-    run = solve(problem, FrozenAdam(lr=lr), w0=w0, tol=0, max_steps=steps, record=1)
-    # beside a thousandth of the first gradient: what has shrunk further is mostly rounding
+    run = solve(problem, FrozenAdam(lr=lr), w0=w0, tol=0, max_steps=steps, record=1, engine="compiled")
+    # relative to at least a thousandth of the first gradient: smaller ones are mostly rounding
     moved = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
     loss = 0.5 * float(z @ np.linalg.solve(s, z))
-    return Seen(-max(float(moved), abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
+    return Observation(-max(float(moved), abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
 
 
 def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
-    """Room of 2a-rate at `factor` times the best lr: below the bound in one step, and above the best bound."""
+    """Slack of 2a-rate at `factor` times the best lr: below the bound in one step, and above the best bound."""
     problem = one_block(h)
     g = h @ e
     if not g.all():
         return np.inf
-    best = FrozenAdam().resolved(problem, e)
+    best = FrozenAdam().with_best_lr(problem, e)
     assert isinstance(best.lr, float)
     other = FrozenAdam(lr=best.lr * float(factor))
     bounds = [theory.rate(problem, one, e) for one in (best, other)]
@@ -84,9 +83,8 @@ def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
     return min(1 - float(after @ h @ after) / float(e @ g) / bounds[1], bounds[1] / bounds[0] - 1)
 
 
-@claim(
+@proved(
     "2a-rate",
-    PROVED,
     "A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², s_i the eigenvalues of S. At lr "
     "= 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))², no constant lr has a smaller bound, and it is the exact "
     "asymptotic rate whenever z₀ has a component along an eigenvector of s_min or of s_max.",
@@ -95,40 +93,39 @@ def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
     rounding=1e-8,
     search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("factor", 0.1, 10, log=True)], _frozen_step),
 )
-def scaled_rate(draw: Draw) -> Seen:
-    """1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them
-    smaller. The modes that are not extreme die out beside the extreme ones, so the ratio of successive losses
-    tends to the bound whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀
-    vanishes, which can be checked and is not generic.
+def scaled_rate(draw: Draw) -> Observation:
+    """1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them smaller.
+    The modes that are not extreme decay faster than the extreme ones, so the ratio of successive losses tends to the
+    bound whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀ vanishes, which can be
+    checked and is not generic.
     """
-    problem = some_problem(draw.rng, most_kappa=1e4)
-    w0 = some_start(draw.rng, problem)
-    best = FrozenAdam().resolved(problem, w0 - problem.minimizer)
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    w0 = random_start(draw.rng, problem)
+    best = FrozenAdam().with_best_lr(problem, w0 - problem.minimizer)
     assert isinstance(best.lr, float)
     other = FrozenAdam(lr=best.lr * float(np.exp(draw.rng.normal(0, 0.5))))
     bound = theory.rate(problem, best, w0)
     ke = theory.kappa_eff(problem, w0)
     if bound < 1e-6:
-        return Seen()
+        return Observation()
     room = 1 - loss_ratios(problem, other, w0) / theory.rate(problem, other, w0)
     written = -abs(bound / ((ke - 1) / (ke + 1)) ** 2 - 1)
     optimal = theory.rate(problem, other, w0) / bound - 1
     late = int(min(1e8 * ke, 4e11)) + 1  # all but the extreme modes have died out
-    slope = np.diff(exact(problem, best, w0=w0, tol=0, steps=[late, 2 * late]).log_loss)[0] / late
-    return Seen(float(min(room.min(initial=np.inf), written, optimal)), abs(float(slope / np.log(bound)) - 1))
+    slope = np.diff(exact(problem, best, w0=w0, tol=0, at=[late, 2 * late]).log_loss)[0] / late
+    return Observation(float(min(room.min(initial=np.inf), written, optimal)), abs(float(slope / np.log(bound)) - 1))
 
 
-@claim(
+@proved(
     "2b",
-    PROVED,
     "With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} "
     "κ_l))², where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: "
     "the sharp form of the paper's Theorem 1.",
     draws=500,
     tight=True,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2b(*_placed(**chosen)), evaluations=3000),
+    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2b(*_problem_and_start(**chosen)), evaluations=3000),
 )
-def sharp_theorem(draw: Draw) -> Seen:
+def sharp_theorem(draw: Draw) -> Observation:
     """y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x of
     block l, xᵀMx = Σ_i [H^½x]ᵢ²/|g₀,i| lies between |H^½x|²/max|g₀| and |H^½x|²/min|g₀|, so M's eigenvalues m in
     block l lie in [λ_min/max|g₀|, λ_max/min|g₀|] = [1/(κ_l C_{l,2}), 1/C_{l,1}]. Since lr ≤ C_{l,1}, 0 ≤ 1 −
@@ -137,18 +134,18 @@ def sharp_theorem(draw: Draw) -> Seen:
     It is attained: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode dies in the first step, the first
     then contracts by the bound exactly.
     """
-    problem = some_problem(draw.rng)
-    slack = _room_2b(problem, some_start(draw.rng, problem) - problem.minimizer)
+    problem = random_problem(draw.rng)
+    slack = _slack_2b(problem, random_start(draw.rng, problem) - problem.minimizer)
     k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
     met = BlockQuadratic.from_spectra([[1.0, k]], rotation=0)
     w0 = np.array([large, small / k])
     lr, bound = theory.block_rate(met, w0)
     ratios = loss_ratios(met, FrozenAdam(lr=lr), w0)[1:]
-    return Seen(slack, float(np.abs(ratios / bound - 1).max()) if ratios.size and bound > 1e-3 else None)
+    return Observation(slack, float(np.abs(ratios / bound - 1).max()) if ratios.size and bound > 1e-3 else None)
 
 
-def _room_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
-    """Room below the bound of 2b over a few steps."""
+def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
+    """Slack below the bound of 2b over a few steps."""
     w0 = problem.minimizer + error
     if not problem.grad(w0).all():
         return np.inf
@@ -158,23 +155,22 @@ def _room_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
     return float((1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf))
 
 
-@claim(
+@proved(
     "2c",
-    PROVED,
     "The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's "
-    "Theorem 1: which is right, and loose twice, by r for √r and by the missing square.",
+    "Theorem 1, which is correct but loose twice, by r for √r and by the missing square.",
     draws=600,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2c(*_placed(**chosen))),
+    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2c(*_problem_and_start(**chosen))),
 )
-def theorem_chain(draw: Draw) -> Seen:
+def theorem_chain(draw: Draw) -> Observation:
     """By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥
     1 with (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
     """
-    problem = some_problem(draw.rng)
-    return Seen(_room_2c(problem, some_start(draw.rng, problem) - problem.minimizer))
+    problem = random_problem(draw.rng)
+    return Observation(_slack_2c(problem, random_start(draw.rng, problem) - problem.minimizer))
 
 
-def _room_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
+def _slack_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
     _, sharp = theory.block_rate(problem, w0)
     root, kappas = theory.r(problem, w0) ** 0.5, np.array(problem.block_kappas)
@@ -182,29 +178,28 @@ def _room_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
     return min(middle - sharp, paper - middle)
 
 
-@claim(
+@proved(
     "2d",
-    PROVED,
     "κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = "
     "(G, g), G ≥ g.",
     draws=400,
     tight=True,
     rounding=1e-6,  # κ_eff itself is off by eps·κ_eff
-    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2d(*_placed(**chosen))),
+    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2d(*_problem_and_start(**chosen))),
 )
-def kappa_eff_upper(draw: Draw) -> Seen:
+def kappa_eff_upper(draw: Draw) -> Observation:
     """M of 2b has S's eigenvalues (M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ of one matrix), and they lie in the
     intervals found there: the largest is at most 1/min C_{l,1}, the smallest at least 1/max(κ_l C_{l,2}).
     """
-    problem = some_problem(draw.rng, most_kappa=1e4)
-    slack = _room_2d(problem, some_start(draw.rng, problem) - problem.minimizer)
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    slack = _slack_2d(problem, random_start(draw.rng, problem) - problem.minimizer)
     k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
     met = BlockQuadratic.from_spectra([[1.0, k]], rotation=0)
     w0 = np.array([large, small / k])
-    return Seen(slack, abs(theory.kappa_eff(met, w0) / (theory.r(met, w0) ** 0.5 * k) - 1))
+    return Observation(slack, abs(theory.kappa_eff(met, w0) / (theory.r(met, w0) ** 0.5 * k) - 1))
 
 
-def _room_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
+def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
     if not problem.grad(w0).all() or theory.r(problem, w0) > 1e12:
         return np.inf
@@ -212,31 +207,30 @@ def _room_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     return min(1 - theory.kappa_eff(problem, w0) / sharper, 1 - sharper / looser)
 
 
-@claim(
+@proved(
     "2e",
-    PROVED,
     "With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max} "
     "λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.",
     draws=400,
     tight=True,
     rounding=1e-6,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _room_2e(*_placed(**chosen))),
+    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2e(*_problem_and_start(**chosen))),
 )
-def kappa_eff_two_sided(draw: Draw) -> Seen:
+def kappa_eff_two_sided(draw: Draw) -> Observation:
     """S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. Block by block, for a unit x, xᵀA^½JA^½x lies
     between λ_min(J_l) and λ_max(J_l) times xᵀAx, and that between a_{l,min} and a_{l,max} (Ostrowski): the
     upper bound. The lower one: the diagonal entries S_ii = a_i of a symmetric matrix lie between its extreme
     eigenvalues. For a diagonal H, J is the identity.
     """
-    problem = some_problem(draw.rng, most_kappa=1e4)
-    slack = _room_2e(problem, some_start(draw.rng, problem) - problem.minimizer)
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    slack = _slack_2e(problem, random_start(draw.rng, problem) - problem.minimizer)
     diagonal = case(3, rotation=0)
-    start = some_start(draw.rng, diagonal)
+    start = random_start(draw.rng, diagonal)
     low, high = theory.scaling_bounds(diagonal, start)
-    return Seen(slack, max(abs(low / theory.kappa_eff(diagonal, start) - 1), abs(high / low - 1)))
+    return Observation(slack, max(abs(low / theory.kappa_eff(diagonal, start) - 1), abs(high / low - 1)))
 
 
-def _room_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
+def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
     ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
     scaled = [b / np.sqrt(np.outer(np.diag(b), np.diag(b))) for b in problem.blocks]
@@ -245,18 +239,17 @@ def _room_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
     return float(min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest))
 
 
-@claim(
+@proved(
     "2e-sluis",
-    PROVED,
     "Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ "
     "n·min_D κ(DHD).",
     draws=400,
     search=Search(
         [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
-        lambda block, scales: _room_sluis(block, scales),
+        lambda block, scales: _slack_sluis(block, scales),
     ),
 )
-def van_der_sluis(draw: Draw) -> Seen:
+def van_der_sluis(draw: Draw) -> Observation:
     """Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr
     J = n, and for a unit x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J)
     ≤ n·κ(DHD).
@@ -264,30 +257,29 @@ def van_der_sluis(draw: Draw) -> Seen:
     The check draws D around the unit-diagonal scaling; the search chooses block and D together.
     """
     n = int(draw.rng.integers(2, 6))
-    block = some_block(draw.rng, n)
-    return Seen(_room_sluis(block, np.diag(block) ** -0.5 * np.exp(draw.rng.standard_normal(n))))
+    block = random_block(draw.rng, n)
+    return Observation(_slack_sluis(block, np.diag(block) ** -0.5 * np.exp(draw.rng.standard_normal(n))))
 
 
-def _room_sluis(block: np.ndarray, scales: np.ndarray) -> float:
-    """Room of van der Sluis' bound at one diagonal scaling."""
+def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
+    """Slack of van der Sluis' bound at one diagonal scaling."""
     other = np.linalg.cond(block * np.outer(scales, scales))
     return float(1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other))
 
 
-@claim(
+@false(
     "2e-jacobi",
-    FALSE,
     "Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.",
     draws=300,
     search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)),
 )
-def jacobi_can_hurt(draw: Draw) -> Seen:
+def jacobi_can_hurt(draw: Draw) -> Observation:
     """In two dimensions it is true (8), in three it is not: the best diagonal scaling equalises other things than the
     diagonal. Random blocks that are well scaled already become worse by unit-diagonal scaling now and then; the search
     finds how much worse.
     """
     scales = np.exp(0.1 * draw.rng.standard_normal(3))
-    return Seen(_excess(some_block(draw.rng, 3, 1e3) * np.outer(scales, scales)))
+    return Observation(_excess(random_block(draw.rng, 3, 1e3) * np.outer(scales, scales)))
 
 
 def _excess(block: np.ndarray) -> float:
@@ -299,22 +291,21 @@ def _unit_diagonal(block: np.ndarray) -> np.ndarray:
     return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
 
 
-@claim(
+@exact_result(
     "2f",
-    EXACT,
     "Multiplying each block by its own positive number changes neither κ_eff nor the whole path of Adam with ε = 0; it "
     "does change GD's path.",
     draws=300,
     rounding=1e-10,
-    relation=EQUALITY,
+    relation="equality",
 )
-def block_scale(draw: Draw) -> Seen:
+def block_scale(draw: Draw) -> Observation:
     """H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step is a ratio of homogeneous functions of the
     coordinate's own gradients, m/√v, of degree 0: it stays. So do S = D^-½HD^-½ and κ_eff. GD's step is of
     degree 1. (In float64 powers of two change no bit: 6-bits.)
     """
-    problem = some_problem(draw.rng, most_kappa=1e3)
-    w0, scales = some_start(draw.rng, problem), np.exp(draw.rng.uniform(-4, 4, len(problem.blocks)))
+    problem = random_problem(draw.rng, max_kappa=1e3)
+    w0, scales = random_start(draw.rng, problem), np.exp(draw.rng.uniform(-4, 4, len(problem.blocks)))
     blocks = [c * block for c, block in zip(scales, problem.blocks, strict=True)]
     scaled = BlockQuadratic.from_blocks(blocks, minimizer=problem.minimizer)
     lr = float(np.abs(w0 - problem.minimizer).max()) * 0.01
@@ -322,53 +313,56 @@ def block_scale(draw: Draw) -> Seen:
     eps = np.finfo(float).eps
     nudged = problem.minimizer + (w0 - problem.minimizer) * (1 + eps * draw.rng.choice([-1, 1], problem.dim))
     starts = ((problem, w0), (scaled, w0), (problem, nudged))
-    path, other, response = (solve(one, optimizer, w0=start, tol=0, max_steps=30).w for one, start in starts)
+    path, other, response = (
+        solve(one, optimizer, w0=start, tol=0, max_steps=30, engine="compiled").w for one, start in starts
+    )
     size = np.abs(w0 - problem.minimizer).max()
     # Adam magnifies rounding where a gradient passes through zero: the path may move as much as after a nudge of eps,
     # a thousand times over for the thousand roundings on the way
     apart = np.abs(path - other).max() - 1000 * np.abs(path - response).max()
-    gd = [solve(one, GD(lr=0.1 / problem.lipschitz), w0=w0, tol=0, max_steps=3).w for one in (problem, scaled)]
+    gd = [
+        solve(one, GD(lr=0.1 / problem.lipschitz), w0=w0, tol=0, max_steps=3, engine="compiled").w
+        for one in (problem, scaled)
+    ]
     if np.abs(gd[0] - gd[1]).max() < 1e-6 * size:
-        return Seen(-1.0)  # GD must see the scales
+        return Observation(-1.0)  # GD must depend on the scales
     ke = [theory.kappa_eff(one, w0) for one in (problem, scaled)]
-    return Seen(-max(float(apart / size), abs(ke[1] / ke[0] - 1) - 100 * eps * ke[0], 0.0))
+    return Observation(-max(float(apart / size), abs(ke[1] / ke[0] - 1) - 100 * eps * ke[0], 0.0))
 
 
-@claim(
+@exact_result(
     "2f-law",
-    EXACT,
     "From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and "
     "cos_i = H_ii/|He_i| between 2√κ_l/(1+κ_l) and 1.",
     draws=500,
     rounding=1e-6,
-    judge=lambda claim, seen: _judge_normal(claim, seen),
-    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _room_cosines(one_block(h))),
+    judge=lambda claim, observations: _judge_normal(claim, observations),
+    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
 )
-def cosine_law(draw: Draw) -> Seen:
+def cosine_law(draw: Draw) -> Observation:
     """g₀,i = (He₀)_i is normal with deviation |He_i|, the length of H's i-th column; so a_i = H_ii/|g₀,i| =
     cos_i/|N_i|. cos_i is the cosine of the angle between e_i and He_i; by Kantorovich's inequality
     (xᵀHx)²/(|x|²|Hx|²) ≥ 4μL/(μ+L)², whose root at x = e_i is the lower end.
     """
-    problem = some_problem(draw.rng, most_kappa=1e4)
-    cosines, slack = theory.cosines(problem)[0], _room_cosines(problem)
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    cosines, slack = theory.cosines(problem)[0], _slack_cosines(problem)
     e = draw.rng.standard_normal(problem.dim)
     lengths = np.concatenate([np.linalg.norm(block, axis=0) for block in problem.blocks])
-    normal = float(problem.curvature(e)[0] / lengths[0])
-    a = np.diag(problem.hessian())[0] / abs(problem.curvature(e)[0])
-    return Seen(min(slack, -abs(a * abs(normal) / cosines[0] - 1)), None, normal)
+    normal = float(problem.hvp(e)[0] / lengths[0])
+    a = np.diag(problem.hessian())[0] / abs(problem.hvp(e)[0])
+    return Observation(min(slack, -abs(a * abs(normal) / cosines[0] - 1)), None, normal)
 
 
-def _room_cosines(problem: BlockQuadratic) -> float:
+def _slack_cosines(problem: BlockQuadratic) -> float:
     cosines, least = theory.cosines(problem)
     return min(float((cosines / least - 1).min()), float((1 - cosines).min()))
 
 
-def _judge_normal(claim: Claim, seen: list[Seen]) -> Judged:
+def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
     from scipy.stats import kstest
 
-    margin = min(one.slack for one in seen)
-    p = float(kstest([one.value for one in seen], "norm").pvalue)
-    told = f"cosines within their ends; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
-    if not margin >= -claim.rounding or p < 1e-5:
-        return Judged("violated", margin, told)
-    return Judged(HOLDS if len(seen) >= 100 else UNDECIDED, margin, told)
+    margin = min(one.slack for one in observations)
+    p = float(kstest([one.value for one in observations], "norm").pvalue)
+    evidence = f"cosines within their ends; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
+    fits = margin >= -claim.rounding and not p < 1e-5
+    return verdict_of(margin, evidence, holds=fits, enough=len(observations) >= 100)

@@ -1,6 +1,6 @@
 """Long runs of Adam (ε = 0, lr = 1) on many small blocks at once: time averages and largest gradients.
 
-An oracle of its own: it shares no code with the solver. Compiled once in each process, and not kept on disk.
+An independent oracle: it shares no code with the solver. Compiled once in each process, not cached on disk.
 """
 
 from __future__ import annotations

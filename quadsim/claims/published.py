@@ -1,4 +1,4 @@
-"""Ledger 2, measured on the published cases: medians of κ_eff, and the paper's own sentences, with what they earn."""
+"""Ledger 2, measured on the published cases: medians of κ_eff, and the paper's sentences with verdicts."""
 
 from __future__ import annotations
 
@@ -7,30 +7,40 @@ from collections.abc import Sequence
 import numpy as np
 
 from quadsim import theory
-from quadsim.cases import case_spectra
-from quadsim.claims.ledger import HOLDS, PAPER, REFUTED, SAMPLE, TESTED, UNDECIDED, Claim, Draw, Judged, Seen, claim
+from quadsim.claims.ledger import (
+    HOLDS,
+    REFUTED,
+    UNDECIDED,
+    Claim,
+    Draw,
+    Observation,
+    Verdict,
+    paper,
+    tested,
+    verdict_of,
+)
 from quadsim.claims.sampling import case_draw
-from quadsim.closed import exact
+from quadsim.engine.closed_form.exact import exact
 from quadsim.optimizers import GD, FrozenAdam
-from quadsim.problem import BlockQuadratic
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.cases import case_spectra
 
-SIGMAS = 4.0  # a share is told from a number when it lies this many standard errors away
+SIGMAS = 4.0  # standard errors that a share must be away from a number to differ from it
 
 
-@claim(
+@tested(
     "2-medians",
-    TESTED,
     "Over Gaussian starts and Haar bases, the median of κ_eff is 21.1 in Case 3 and 8.60·10³ in Case 4, and κ_eff is "
     "below κ = 5000 with probability 0.9972 and 0.282: in Case 4 frozen Adam is usually worse than GD, even at its "
     "best lr.",
     draws=500,
-    judge=lambda claim, seen: _judge_medians(claim, seen),
-    relation=SAMPLE,
+    judge=lambda claim, observations: _judge_medians(claim, observations),
+    relation="sample",
 )
-def case_medians(draw: Draw) -> Seen:
+def case_medians(draw: Draw) -> Observation:
     """Measured, with no proof: medians of 3.5 million draws were 21.09 ± 0.02 and 8604 ± 7, shares 0.9972 and 0.2825
-    (measured once); an earlier figure was 20.7, from 4000 draws, whose standard error is 0.45. What is proved says why:
-    by 2d κ_eff is at most √r times the largest κ_l, and Case 3's blocks have κ_l of 3 at most, Case 4's of 5000. A Haar
+    (measured once); an earlier figure was 20.7, from 4000 draws, whose standard error is 0.45. The reason is proved: by
+    2d κ_eff is at most √r times the largest κ_l, and Case 3's blocks have κ_l of 3 at most, Case 4's of 5000. A Haar
     basis spreads both ends of a block's spectrum over all of its coordinates, and no scaling of coordinates can part
     them again.
 
@@ -42,7 +52,7 @@ def case_medians(draw: Draw) -> Seen:
     for row, blocks in zip(values, spectra, strict=True):
         row[:], first, e = _kappas(draw.rng, blocks)
         off = max(off, abs(theory.kappa_eff(BlockQuadratic.from_blocks(first), e) / row[0] - 1))
-    return Seen(0.0 if off < 1e-6 else -off, value=np.float32(values))
+    return Observation(0.0 if off < 1e-6 else -off, value=np.float32(values))
 
 
 MEDIANS = {3: (21.1, 0.05), 4: (8.60e3, 5.0)}  # of κ_eff in each case, and half a unit of the last digit
@@ -68,68 +78,65 @@ def _kappas(rng: np.random.Generator, spectra: Sequence[np.ndarray]) -> tuple[np
     return high / low, first, np.concatenate(starts)
 
 
-def _judge_medians(claim: Claim, seen: list[Seen]) -> Judged:
-    values = np.concatenate([one.value for one in seen], axis=1)  # (cases, samples)
+def _judge_medians(claim: Claim, observations: list[Observation]) -> Verdict:
+    values = np.concatenate([one.value for one in observations], axis=1)  # (cases, samples)
     medians, shares, count = np.median(values, axis=1), (values < 5000).mean(axis=1), values.shape[1]
-    told = (
+    evidence = (
         f"{count:,} samples: median κ_eff {medians[0]:.4g} in Case 3 and {medians[1]:.4g} in Case 4; "
         f"P(κ_eff < κ) = {shares[0]:.4f} and {shares[1]:.4f}"
     )
-    margins = [-1.0] if min(one.slack for one in seen) < 0 else []  # the sampler and `kappa_eff` disagree
+    margins = [-1.0] if min(one.slack for one in observations) < 0 else []  # the sampler and `kappa_eff` disagree
     for (stated, digit), sample in zip(MEDIANS.values(), values, strict=True):
         error = SIGMAS * 0.5 / count**0.5
         margins += [error + 0.5 - (sample < stated - digit).mean(), error - 0.5 + (sample < stated + digit).mean()]
     for (stated, digit), share in zip(BELOW.values(), shares, strict=True):
         margins.append(SIGMAS * (stated * (1 - stated) / count) ** 0.5 + digit - abs(share - stated))
-    if min(margins) < 0:
-        return Judged("violated", float(min(margins)), told)
-    return Judged(HOLDS if count >= LEAST_COUNT else UNDECIDED, float(min(margins)), told)
+    margin = float(min(margins))
+    return verdict_of(margin, evidence, holds=not margin < 0, enough=count >= MIN_SAMPLES)
 
 
-LEAST_COUNT = 64_000  # four standard errors are then 2 % in the median of Case 3
+MIN_SAMPLES = 64_000  # four standard errors are then 2 % in the median of Case 3
 
 
-def _judge_share(claim: Claim, seen: list[Seen]) -> Judged:
-    """Whether a share is at least 2/3, as the paper says."""
-    share, n = float(np.mean([one.value for one in seen])), len(seen)
+def _judge_share(claim: Claim, observations: list[Observation]) -> Verdict:
+    """Whether a share is at least 2/3, as the paper states."""
+    share, n = float(np.mean([one.value for one in observations])), len(observations)
     error = max((share * (1 - share) / n) ** 0.5, 0.5 / n)
-    told = f"P(r ≤ 1000) = {share:.4g} ± {error:.2g}; the paper says at least 2/3"
+    evidence = f"P(r ≤ 1000) = {share:.4g} ± {error:.2g}; the paper states at least 2/3"
     margin = share - 2 / 3
     decided = abs(margin) > 3 * error
-    return Judged((HOLDS if margin > 0 else REFUTED) if decided else UNDECIDED, margin, told)
+    return Verdict((HOLDS if margin > 0 else REFUTED) if decided else UNDECIDED, margin, evidence)
 
 
-@claim(
+@paper(
     "2-paper-r",
-    PAPER,
     "In Case 3, r = max_l C_{l,2}²/min_l C_{l,1}² is at most 1000 with probability at least 2/3 (arXiv "
     "2402.16788, over 1000 trials).",
     draws=12_000,
     judge=_judge_share,
     expected=REFUTED,
 )
-def paper_r(draw: Draw) -> Seen:
+def paper_r(draw: Draw) -> Observation:
     """With the maximum and the minimum taken over all blocks, the share is about 0.64 over many draws: a little
     below 2/3. A thousand trials have a standard error of 0.015 and can come out on either side. Which reading
     of r the paper took is not known here: the verdict is on this reading.
     """
-    return Seen(value=_r_in_case_3(draw, within_blocks=False) <= 1000)
+    return Observation(value=_r_in_case_3(draw, within_blocks=False) <= 1000)
 
 
-@claim(
+@paper(
     "2-paper-r-within",
-    PAPER,
     "The same with the ratio taken inside each block, r = max_l C_{l,2}²/C_{l,1}²: r ≤ 1000 with probability at "
     "least 2/3.",
     draws=2000,
     judge=_judge_share,
     expected=HOLDS,
 )
-def paper_r_within(draw: Draw) -> Seen:
+def paper_r_within(draw: Draw) -> Observation:
     """The other reading of the definition: about 0.77 over many draws. Theorem 1 needs the first reading; which one the
     paper's sentence took is not known here, and the verdict is on this one.
     """
-    return Seen(value=_r_in_case_3(draw, within_blocks=True) <= 1000)
+    return Observation(value=_r_in_case_3(draw, within_blocks=True) <= 1000)
 
 
 def _r_in_case_3(draw: Draw, *, within_blocks: bool) -> float:
@@ -138,32 +145,31 @@ def _r_in_case_3(draw: Draw, *, within_blocks: bool) -> float:
     return theory.r(problem, e0=problem.initial_error(seed), within_blocks=within_blocks)
 
 
-@claim(
+@paper(
     "2-paper-5x",
-    PAPER,
     "In Case 3, Adam (β2 = 1) is about 5 times as fast as GD: what the paper concludes from its bound, read as "
     "a measurement.",
     draws=200,
-    judge=lambda claim, seen: _judge_factor(claim, seen),
+    judge=lambda claim, observations: _judge_factor(claim, observations),
     expected=REFUTED,
 )
-def paper_5x(draw: Draw) -> Seen:
+def paper_5x(draw: Draw) -> Observation:
     """The bound is loose twice (2c); in steps to ‖g‖ ≤ 10⁻⁶‖g₀‖ the median ratio is about 300, far more than 5:
     the paper understates its own case. As a bound, 5 is compatible with that; the verdict is on the measurement.
     """
     seed = int(draw.rng.integers(2**31))
     problem = case_draw(3, seed)
     steps = [exact(problem, optimizer, seed=seed).steps_to_tol for optimizer in (GD(), FrozenAdam())]
-    return Seen(value=steps[0] / max(steps[1], 1) if None not in steps else np.nan)  # type: ignore[operator,type-var]
+    return Observation(value=steps[0] / max(steps[1], 1) if None not in steps else np.nan)  # type: ignore[operator,type-var]
 
 
-def _judge_factor(claim: Claim, seen: list[Seen]) -> Judged:
-    ratios = np.sort([one.value for one in seen])
+def _judge_factor(claim: Claim, observations: list[Observation]) -> Verdict:
+    ratios = np.sort([one.value for one in observations])
     n = ratios.size
     spread = SIGMAS * 0.5 * n**0.5
     low, high = (ratios[int(np.clip(n / 2 + side * spread, 0, n - 1))] for side in (-1, 1))
-    told = f"GD's steps over Adam's: median {np.median(ratios):.0f} (between {low:.0f} and {high:.0f})"
+    evidence = f"GD's steps over Adam's: median {np.median(ratios):.0f} (between {low:.0f} and {high:.0f})"
     if spread > n / 2:
-        return Judged(UNDECIDED, None, told)
+        return Verdict(UNDECIDED, None, evidence)
     inside = low <= 10 and high >= 2.5  # "about 5": within a factor of two
-    return Judged(HOLDS if inside else REFUTED, float(5 / np.median(ratios) - 1), told)
+    return Verdict(HOLDS if inside else REFUTED, float(5 / np.median(ratios) - 1), evidence)

@@ -1,4 +1,4 @@
-"""What the checks of claims draw: problems of many kinds and starts. No theory of its own."""
+"""Random problems, blocks and starts for the checks of claims."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import functools
 
 import numpy as np
 
-from quadsim.cases import case, case_spectra
+from quadsim.engine.solver import solve
 from quadsim.optimizers import Optimizer
-from quadsim.problem import BlockQuadratic
-from quadsim.solver import solve
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.cases import case, case_spectra
 
-LEAST_LOSS = 1e-200  # beside the first: below, squares of float64 begin to underflow
+MIN_LOSS = 1e-200  # relative to the first loss: below, squares underflow
 
 
-def some_problem(
+def random_problem(
     rng: np.random.Generator,
     *,
-    most_kappa: float = 1e6,
+    max_kappa: float = 1e6,
     blocks: int = 4,
     size: int = 5,
     rotation: float | None = None,
-    least_kappa: float = 1.0,
+    min_kappa: float = 1.0,
 ) -> BlockQuadratic:
-    """A problem of some kind: a published case at some κ, or own blocks; any rotation, scale and minimizer."""
-    problem = _some_problem(rng, most_kappa, blocks, size, rotation)
-    while problem.kappa < least_kappa:
-        problem = _some_problem(rng, most_kappa, blocks, size, rotation)
+    """A random problem: a published case at a random κ, or random blocks; any rotation, scale and minimizer."""
+    problem = _random_problem(rng, max_kappa, blocks, size, rotation)
+    while problem.kappa < min_kappa:
+        problem = _random_problem(rng, max_kappa, blocks, size, rotation)
     return problem
 
 
-def _some_problem(
-    rng: np.random.Generator, most_kappa: float, blocks: int, size: int, rotation: float | None
+def _random_problem(
+    rng: np.random.Generator, max_kappa: float, blocks: int, size: int, rotation: float | None
 ) -> BlockQuadratic:
-    turn = float(rng.choice([0.0, rng.uniform(), 1.0, 1.0])) if rotation is None else rotation
+    angle = float(rng.choice([0.0, rng.uniform(), 1.0, 1.0])) if rotation is None else rotation
     seed, kind = int(rng.integers(2**31)), rng.uniform()
     if kind < 0.25:
-        kappa = float(np.exp(rng.uniform(np.log(30), np.log(most_kappa))))
-        return case(int(rng.integers(3, 5)), seed=seed, kappa=kappa, rotation=turn)
+        kappa = float(np.exp(rng.uniform(np.log(30), np.log(max_kappa))))
+        return case(int(rng.integers(3, 5)), seed=seed, kappa=kappa, rotation=angle)
     if kind < 0.3:
-        return case(int(rng.integers(1, 3)), seed=seed, kappa=min(5000.0, most_kappa), block_size=size, rotation=turn)
-    kappa = float(np.exp(rng.uniform(0, np.log(most_kappa))))
+        return case(int(rng.integers(1, 3)), seed=seed, kappa=min(5000.0, max_kappa), block_size=size, rotation=angle)
+    kappa = float(np.exp(rng.uniform(0, np.log(max_kappa))))
     scale = float(np.exp(rng.uniform(-5, 5)))
     sizes = rng.integers(1, size + 1, rng.integers(1, blocks + 1))
     spectra = [scale * np.exp(rng.uniform(0, np.log(kappa), n)) for n in sizes]
     if rng.uniform() < 0.2:
         spectra[0] = np.full(sizes[0], scale)  # repeated eigenvalues
     minimizer = rng.standard_normal(int(sizes.sum())) if rng.uniform() < 0.5 else None
-    return BlockQuadratic.from_spectra(spectra, seed=seed, rotation=turn, minimizer=minimizer)
+    return BlockQuadratic.from_spectra(spectra, seed=seed, rotation=angle, minimizer=minimizer)
 
 
 def case_draw(number: int, seed: int) -> BlockQuadratic:
-    """`case(number, seed=seed)` of a hand-made case, a little quicker: its spectra are the same in every draw."""
+    """`case(number, seed=seed)` of Case 3 or 4 with its spectra cached."""
     return BlockQuadratic.from_spectra(_spectra(number), seed=seed, name=f"case {number}")
 
 
@@ -60,8 +60,8 @@ def _spectra(number: int) -> tuple[np.ndarray, ...]:
     return case_spectra(number)
 
 
-def some_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
-    """A start around the minimizer: Gaussian, of signs, or of very different sizes; no component is zero."""
+def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
+    """A start around the minimizer, Gaussian, of signs, or with components of very different sizes; none is zero."""
     kind, size = rng.integers(3), np.exp(rng.uniform(-3, 3))
     e = rng.standard_normal(problem.dim)
     if kind == 1:
@@ -72,22 +72,22 @@ def some_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
 
 
 def scaled_hessian(problem: BlockQuadratic, w0: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first gradient g, √|g|, and S = D^-½HD^-½ with D = diag|g|, written out."""
+    """The first gradient g, √|g|, and S = D^-½HD^-½ with D = diag|g|, as a dense matrix."""
     g = problem.grad(w0)
     root = np.sqrt(np.abs(g))
     return g, root, problem.hessian() / np.outer(root, root)
 
 
 def loss_ratios(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int = 20) -> np.ndarray:
-    """loss[t+1]/loss[t] of the solver's run, as long as the loss is well inside float64's range."""
-    run = solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1)
-    loss = run.loss[run.loss > LEAST_LOSS * run.loss[0]] if run.loss.size else run.loss
+    """loss[t+1]/loss[t] of the solver's run, up to the first loss that is near underflow."""
+    run = solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1, engine="compiled")
+    loss = run.loss[run.loss > MIN_LOSS * run.loss[0]] if run.loss.size else run.loss
     return loss[1:] / loss[:-1]
 
 
-def some_block(rng: np.random.Generator, size: int, most_kappa: float = 1e4) -> np.ndarray:
+def random_block(rng: np.random.Generator, size: int, max_kappa: float = 1e4) -> np.ndarray:
     """A dense symmetric positive definite matrix with random eigenvalues and a Haar basis."""
-    values = np.exp(rng.uniform(0, np.log(np.exp(rng.uniform(0, np.log(most_kappa)))), size))
+    values = np.exp(rng.uniform(0, np.log(np.exp(rng.uniform(0, np.log(max_kappa)))), size))
     q = np.linalg.qr(rng.standard_normal((size, size)))[0]
     block = (q * values) @ q.T
     return (block + block.T) / 2
@@ -98,15 +98,15 @@ def one_block(h: np.ndarray) -> BlockQuadratic:
 
 
 def two_blocks(first: np.ndarray, second: np.ndarray, scale: float) -> BlockQuadratic:
-    """Two blocks, the second multiplied by `scale`: what searches over problems with blocks choose from."""
+    """Two blocks, the second multiplied by `scale`."""
     return BlockQuadratic.from_blocks([first, scale * second])
 
 
-def turned(angles: np.ndarray) -> np.ndarray:
+def rotation_3d(angles: np.ndarray) -> np.ndarray:
     """The rotation of three dimensions by these angles in the three coordinate planes."""
-    turned = np.eye(3)
+    rotation = np.eye(3)
     for angle, (i, j) in zip(angles, ((0, 1), (0, 2), (1, 2)), strict=True):
         plane = np.eye(3)
         plane[[i, j, i, j], [i, j, j, i]] = np.cos(angle), np.cos(angle), -np.sin(angle), np.sin(angle)
-        turned = turned @ plane
-    return turned
+        rotation = rotation @ plane
+    return rotation

@@ -1,4 +1,4 @@
-"""Block spectra of real networks. Needs torch (`pip install 'quadsim[torch]'`); nothing else in quadsim does.
+"""Block spectra of real networks. Requires torch (`pip install 'quadsim[torch]'`).
 
 from quadsim import hessian
 
@@ -9,8 +9,8 @@ problem = qs.case(1, network="mine.npz", blocks=["fc1"])
 
 from quadsim.hessian.lanczos import Quadrature, quadrature
 from quadsim.hessian.measure import measure
+from quadsim.hessian.model_zoo import measure_model
 from quadsim.hessian.models import MODELS, build
-from quadsim.hessian.named import measure_model
 from quadsim.hessian.operators import dense, operator
 
 __all__ = ["MODELS", "Quadrature", "build", "dense", "measure", "measure_model", "operator", "quadrature"]

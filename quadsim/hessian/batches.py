@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadsim import _files
-from quadsim.checks import InputError
-from quadsim.streams import stream
+from quadsim._random import stream
+from quadsim._validation import InputError
 
-MOST_BYTES = 2**32  # of a file of text or images
+MAX_BYTES = 2**32  # of a file of text or images
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs and targets, and what they are; targets of −100 are not counted in the loss, as in torch."""
+    """Inputs and targets with their description; targets of −100 are ignored in the loss, as in torch."""
 
     inputs: Tensor
     targets: Tensor
@@ -43,12 +43,12 @@ def text(
 ) -> Batch:
     """`shape[0]` windows of `shape[1]` tokens; targets are the next tokens, or the masked ones.
 
-    Without `vocab` (a folder with GPT2's encoder.json and vocab.bpe) the tokens are the text's bytes, which are tokens
-    0 to 255 of GPT2's vocabulary too, in another order. `number` asks for another batch of the same seed.
+    Without `vocab` (a folder with GPT2's encoder.json and vocab.bpe) the tokens are the text's bytes, which are also
+    tokens 0 to 255 of GPT2's vocabulary, in another order. `number` selects another batch of the same seed.
     """
     tokens = _tokens(path, vocab)
     count, length = shape
-    window = length if masked else length + 1  # the last target is one further on
+    window = length if masked else length + 1  # the last target is the next token
     if tokens.size < window * count:
         raise InputError(
             f"{path} has {tokens.size} tokens: a batch of {count} x {length} needs at least {window * count}"
@@ -56,7 +56,7 @@ def text(
     if tokens.max() >= vocabulary:
         raise InputError(f"{path}: token {tokens.max()} is outside the network's vocabulary of {vocabulary}")
     rng = _stream(seed, number)
-    # Windows that do not overlap: starts among the places that are left when all windows are taken out.
+    # Non-overlapping windows: draw starts in the text without the windows, then insert them.
     free = np.sort(rng.integers(0, tokens.size - window * count + 1, size=count))
     windows = np.stack([tokens[first : first + window] for first in free + window * np.arange(count)])
     if masked:
@@ -82,7 +82,7 @@ def _stream(seed: int, number: int | None) -> np.random.Generator:
 
 @cache
 def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
-    """A text's tokens; kept, for training asks again and again."""
+    """A text's tokens, cached for training."""
     content = _content(path)
     if vocab is not None:
         return _encoded(content, vocab, path)
@@ -90,11 +90,11 @@ def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
 
 
 def _content(path: Path) -> bytes:
-    return _files.read_bytes("", path, at_most=MOST_BYTES)
+    return _files.read_bytes("", path, at_most=MAX_BYTES)
 
 
 def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
-    """GPT2's tokens, by the package tokenizers."""
+    """GPT2's tokens, from the package tokenizers."""
     try:
         from tokenizers import ByteLevelBPETokenizer
     except ImportError:
@@ -102,7 +102,7 @@ def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
     files = [vocab / name for name in ("encoder.json", "vocab.bpe")]
     for file in files:
         try:
-            _files.check_file("vocab", file, at_most=MOST_BYTES)
+            _files.check_file("vocab", file, at_most=MAX_BYTES)
         except InputError as error:
             raise InputError(f"vocab must be a folder with encoder.json and vocab.bpe: {error}") from None
     try:
@@ -153,7 +153,7 @@ def images(
         x = x.mean(1, keepdim=True)
     deviation = x.std((0, 2, 3), keepdim=True)
     if not (deviation > 1e-6).all():
-        raise InputError(f"{path}: the images of the batch are all of one colour")
+        raise InputError(f"{path}: a channel of the batch is constant")
     x = (x - x.mean((0, 2, 3), keepdim=True)) / deviation
     facts = {
         "images": path.name,
@@ -168,13 +168,13 @@ def images(
 
 @cache
 def _labelled(path: Path, labels: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels as they are in the files; kept, for training asks again and again."""
+    """Images and labels of the files, cached for training."""
     if path.suffix.lower() == ".npz":
         if labels is not None:
-            raise InputError(f"labels={labels} has no use: {path} holds its labels itself")
+            raise InputError(f"labels={labels} is not needed: {path} contains its labels")
         return _npz_images(path)
     if labels is None:
-        raise InputError(f"images={path} is no .npz: give labels=FILE, the labels in IDX format, beside it")
+        raise InputError(f"images={path} is not an .npz: also give labels=FILE, the labels in IDX format")
     return _idx(path, 3), _idx(labels, 1)
 
 
@@ -184,14 +184,14 @@ def _checksum(path: Path) -> str:
 
 
 def _npz_images(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    _files.check_file("images", path, at_most=MOST_BYTES)
+    _files.check_file("images", path, at_most=MAX_BYTES)
     try:
         with np.load(path, allow_pickle=False) as content:
             pixels, targets = content["images"], content["labels"]
     except KeyError as error:
         raise InputError(f"{path} must hold arrays images and labels: {error.args[0]}") from None
-    except Exception:  # numpy and zipfile raise some ten kinds on bytes that are not what they should be
-        raise InputError(f"{path} cannot be read: it is truncated, pickled, or no .npz at all") from None
+    except Exception:  # numpy and zipfile raise about ten kinds of exceptions on malformed files
+        raise InputError(f"{path} cannot be read: it is truncated, pickled, or not an .npz file") from None
     if pixels.dtype != np.uint8 or targets.dtype.kind not in "iu":
         raise InputError(f"{path}: images must be bytes and labels whole numbers, got {pixels.dtype}, {targets.dtype}")
     return pixels, targets
@@ -210,10 +210,10 @@ def _idx(path: Path, dimensions: int) -> np.ndarray:
         raise InputError(f"{path} is not an IDX file of bytes with {dimensions} dimensions")
     shape = tuple(int.from_bytes(content[4 + 4 * k : 8 + 4 * k], "big") for k in range(dimensions))
     if len(content) - head != math.prod(shape):
-        raise InputError(f"{path} says it has shape {shape} and holds {len(content) - head} bytes: it is damaged")
+        raise InputError(f"{path} is damaged: its header has shape {shape}, and it holds {len(content) - head} bytes")
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
 def cross_entropy(batch: Batch, logits: Tensor) -> Tensor:
-    """The mean over what is counted, for (batch, classes) and (batch, length, vocabulary) alike."""
+    """The mean over targets that are not ignored; logits are (batch, classes) or (batch, length, vocabulary)."""
     return F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), ignore_index=-100)

@@ -65,7 +65,7 @@ class VGG16(nn.Module):
                 inputs = outputs
             features.append(nn.MaxPool2d(2))
         self.features = nn.Sequential(*features)
-        # Dropout's places stay, so that parameters keep torchvision's names.
+        # nn.Identity in place of Dropout keeps torchvision's parameter names.
         self.classifier = nn.Sequential(
             nn.Linear(512 * 7 * 7, 4096),
             nn.ReLU(),

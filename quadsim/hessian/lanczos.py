@@ -2,7 +2,7 @@
 
 From a unit vector q, m Lanczos steps give m nodes (Ritz values) and m weights that sum to 1: the quadrature rule of
 Gauss for the spectral measure of q, exact for polynomials up to degree 2m − 1. Averaged over random q it is the density
-of eigenvalues. Nodes far out converge first and are then eigenvalues; their residuals say how nearly.
+of eigenvalues. Outer nodes converge first, to eigenvalues; their residuals bound the error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-COLUMNS = 2**15  # of the basis at a time: float32 sums are this long at most, float64 from there on
+MAX_COLUMNS = 2**15  # of the basis at a time: longer sums are accumulated in float64
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Quadrature:
     nodes: np.ndarray
     weights: np.ndarray
     residuals: np.ndarray
-    asymmetry: float  # of the operator, the largest that its products show: |(qᵢ, Aqⱼ) − (qⱼ, Aqᵢ)| / |(qⱼ, Aqᵢ)|
+    asymmetry: float  # of the operator, the largest seen: |(qᵢ, Aqⱼ) − (qⱼ, Aqᵢ)| / |(qⱼ, Aqᵢ)|
 
 
 def quadrature(
@@ -35,16 +35,16 @@ def quadrature(
     dtype: torch.dtype,
     progress: Callable[[int], None] | None = None,
 ) -> Quadrature:
-    """`steps` Lanczos steps from `start`, every vector made orthogonal to all earlier ones, twice.
+    """`steps` Lanczos steps from `start`, with full reorthogonalization, twice.
 
-    It ends early where the vectors span an invariant subspace; the nodes are then eigenvalues.
+    It ends early if the vectors span an invariant subspace; the nodes are then eigenvalues.
     """
     size = start.size
     steps = min(steps, size)
     basis = torch.empty(steps, size, dtype=dtype)
     basis[0] = torch.from_numpy(start / np.linalg.norm(start))
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     asymmetry = 0.0
     scale = 0.0
     for step in range(steps):
@@ -52,10 +52,10 @@ def quadrature(
         scale = max(scale, float(w.norm()))
         coefficients = _project_out(basis[: step + 1], w)
         diagonal.append(float(coefficients[step]))
-        if step > 0 and beside[-1] > 1e-3 * scale:
-            asymmetry = max(asymmetry, abs(float(coefficients[step - 1]) - beside[-1]) / beside[-1])
+        if step > 0 and off_diagonal[-1] > 1e-3 * scale:
+            asymmetry = max(asymmetry, abs(float(coefficients[step - 1]) - off_diagonal[-1]) / off_diagonal[-1])
         beta = float(w.norm())
-        beside.append(beta)
+        off_diagonal.append(beta)
         if not np.isfinite(beta):
             return Quadrature(np.array([np.nan]), np.ones(1), np.array([np.nan]), asymmetry)
         if progress is not None:
@@ -63,14 +63,14 @@ def quadrature(
         if beta <= 100 * torch.finfo(dtype).eps * scale or step + 1 == steps:
             break
         basis[step + 1] = (w / beta).to(dtype)
-    nodes, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
-    return Quadrature(nodes, vectors[0] ** 2, abs(beside[-1] * vectors[-1]), asymmetry)
+    nodes, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off_diagonal[:-1]))
+    return Quadrature(nodes, vectors[0] ** 2, abs(off_diagonal[-1] * vectors[-1]), asymmetry)
 
 
 def _project_out(basis: Tensor, w: Tensor) -> Tensor:
-    """Make `w` (float64, in place) orthogonal to the rows of the basis; what was taken out, by row."""
-    taken = torch.zeros(len(basis), dtype=torch.float64)
-    for _ in range(2):  # once leaves rounding of the first pass behind; twice is enough (Kahan; Parlett 1980)
+    """Make `w` (float64, in place) orthogonal to the rows of the basis; returns the coefficients that were removed."""
+    removed = torch.zeros(len(basis), dtype=torch.float64)
+    for _ in range(2):  # "twice is enough" (Kahan; Parlett 1980)
         inner = torch.zeros(len(basis), dtype=torch.float64)
         narrow = w.to(basis.dtype)
         for columns in _chunks(w.numel()):
@@ -78,9 +78,9 @@ def _project_out(basis: Tensor, w: Tensor) -> Tensor:
         weights = inner.to(basis.dtype)
         for columns in _chunks(w.numel()):
             w[columns] -= (weights @ basis[:, columns]).double()
-        taken += inner
-    return taken
+        removed += inner
+    return removed
 
 
 def _chunks(size: int) -> list[slice]:
-    return [slice(first, min(first + COLUMNS, size)) for first in range(0, size, COLUMNS)]
+    return [slice(first, min(first + MAX_COLUMNS, size)) for first in range(0, size, MAX_COLUMNS)]

@@ -1,8 +1,8 @@
-"""Measuring: the spectra of a network's blocks, one after the other, each saved as soon as it is known.
+"""Measure the spectra of a network's blocks, one after the other, and save after every probe.
 
-A measurement that was cut off goes on where it was, and comes out the same: what a block's probes draw depends on the
-seed, the block's name and the probe alone. The same seed gives the same bits with the same number of torch's threads,
-and the same numbers to rounding with another.
+An interrupted measurement can be continued, with the same result: a probe depends on the seed, the block's name and the
+probe's number alone. The same seed gives the same bits with the same number of torch threads, and the same numbers to
+rounding with another.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from quadsim import checks
-from quadsim.checks import InputError, InputTypeError
-from quadsim.hessian import memory, record
+from quadsim import _validation as checks
+from quadsim._random import stream
+from quadsim._validation import InputError, InputTypeError
+from quadsim.hessian import checkpoint, memory
 from quadsim.hessian.lanczos import Quadrature, quadrature
-from quadsim.hessian.models import chosen_blocks
+from quadsim.hessian.models import select_blocks
 from quadsim.hessian.operators import CURVATURES, Loss, Outputs, operator, value
 from quadsim.spectra import files
 from quadsim.spectra.files import Measured
-from quadsim.streams import stream
 
-MOST_STEPS, MOST_PROBES = 2000, 1000
-NOISE = 0.01  # products whose asymmetry is above this are rounding; real ones in float32 have 1e-8 to 1e-6
+MAX_LANCZOS_STEPS, MAX_PROBES = 2000, 1000
+MAX_ASYMMETRY = 0.01  # larger: the products are rounding noise; in float32 it is usually 1e-8 to 1e-6
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a measurement stands, for whoever shows it."""
+    """The progress of a measurement."""
 
     block: str
     probe: int
     probes: int
     step: int
     steps: int
-    done: float  # the share of all products that is done
+    done: float  # fraction of all products
     seconds_left: float | None
 
 
@@ -51,7 +51,7 @@ def measure(
     loss: Loss,
     *,
     blocks: Sequence[str] | None = None,
-    steps: int = 60,
+    lanczos_steps: int = 60,
     probes: int = 2,
     seed: int = 0,
     curvature: str = "hessian",
@@ -70,25 +70,26 @@ def measure(
     Parameters
     ----------
     outputs, loss :
-        The network's outputs, and the loss as a function of them: what is measured is ``loss(outputs())``.
+        The network's outputs, and the loss as a function of them: the loss measured is ``loss(outputs())``.
     blocks : list of str, optional
-        Parameters by name, a closing ".weight" left out; ``*`` stands for anything. By default every weight.
-    steps, probes, seed :
-        Lanczos steps for each probe; probes for each block; what the probes are drawn from.
+        Parameters by name, without a trailing ".weight"; ``*`` is a wildcard. By default every weight.
+    lanczos_steps, probes, seed :
+        Lanczos steps for each probe; probes for each block; the seed of the probes' random stream.
     curvature : "hessian" or "gauss-newton"
     out : path, optional
-        An .npz file, written after every probe. One that is there is continued if it was made with the same settings,
-        and a finished one is left alone unless `overwrite` is set.
+        An .npz file, written after every probe. An existing one is continued if its settings are equal; a finished one
+        is not changed unless `overwrite` is set.
     settings : mapping, optional
-        What else fixes the numbers (network, data): kept in the provenance, and compared before continuing.
+        Other settings that determine the result (network, data): stored in the provenance, and compared before
+        continuing.
     command : str, optional
-        The command line that makes it again, for the provenance.
+        The command line that repeats it, for the provenance.
     state, progress : callable, optional
-        Told one sentence for people now and then; told where the measurement stands after every product.
+        `state` is called with status messages, `progress` with a `Stage` after every product.
     """
     say = state or (lambda sentence: None)
-    steps = checks.whole("steps", steps, at_least=2, at_most=MOST_STEPS)
-    probes = checks.whole("probes", probes, at_least=1, at_most=MOST_PROBES)
+    lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)
+    probes = checks.whole("probes", probes, at_least=1, at_most=MAX_PROBES)
     seed = checks.whole("seed", seed, at_least=0)
     checks.choice("curvature", curvature, CURVATURES)
     if not isinstance(module, nn.Module):
@@ -96,27 +97,27 @@ def measure(
     for part, what in (("outputs", outputs), ("loss", loss)):
         if not callable(what):
             raise InputTypeError(f"{part} must be a function, got {checks.shown(what)}")
-    names = chosen_blocks(module, blocks)
-    path = None if out is None else record.check_out(out)
+    names = select_blocks(module, blocks)
+    path = None if out is None else checkpoint.check_out(out)
     fixed = {
-        **record.plain(settings or {}),
+        **checkpoint.plain(settings or {}),
         "curvature": curvature,
-        "steps": steps,
+        "lanczos_steps": lanczos_steps,
         "probes": probes,
         "seed": seed,
         "dtype": str(dict(module.named_parameters())[next(iter(names.values()))].dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
-    with record.alone(path):
-        measured = record.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
+    with checkpoint.locked(path):
+        measured = checkpoint.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
         left = {
             block: parameter
             for block, parameter in names.items()
             if block not in measured.blocks or measured.blocks[block].probes < probes
         }
-        memory.check(module, outputs, loss, curvature, left, steps, say)
-        measured = record.at_loss(measured, value(module, outputs, loss, seed=seed), path)
-        clock = _Clock([len(left) * probes, steps], progress)
+        memory.check(module, outputs, loss, curvature, left, lanczos_steps, say)
+        measured = checkpoint.with_loss(measured, value(module, outputs, loss, seed=seed), path)
+        clock = _Clock([len(left) * probes, lanczos_steps], progress)
         for block, parameter in left.items():
             with operator(module, parameter, outputs, loss, curvature=curvature, seed=seed) as product:
                 size = module.get_parameter(parameter).numel()
@@ -126,10 +127,10 @@ def measure(
                     started = time.perf_counter()
                     clock.begin(block, probe, probes)
                     start = stream(seed, "probe", block, probe).standard_normal(size)
-                    rule = quadrature(product, start, steps, module.get_parameter(parameter).dtype, clock.tick)
+                    rule = quadrature(product, start, lanczos_steps, module.get_parameter(parameter).dtype, clock.tick)
                     _check_rule(block, rule, curvature, path)
                     seconds = time.perf_counter() - started
-                    measured = record.added(measured, block, size, rule, seconds, names)
+                    measured = checkpoint.with_probe(measured, block, size, rule, seconds, names)
                     if path is not None:
                         files.write(path, measured)
                     say(
@@ -140,24 +141,24 @@ def measure(
 
 
 def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
-    """Refuse what is not a spectrum."""
+    """Raise if the rule is not that of a spectrum."""
     if not np.isfinite(rule.nodes).all():
-        raise InputError(f"block {block}: a product with its {curvature} is not finite{_kept(path)}")
+        raise InputError(f"block {block}: a product with its {curvature} is not finite{_saved_in(path)}")
     if abs(rule.nodes).max() == 0:
-        raise InputError(f"block {block}: its {curvature} is zero: leave it out of blocks={_kept(path)}")
-    if rule.asymmetry > NOISE:
+        raise InputError(f"block {block}: its {curvature} is zero: leave it out of blocks={_saved_in(path)}")
+    if rule.asymmetry > MAX_ASYMMETRY:
         raise InputError(
-            f"block {block}: its {curvature} is zero but for rounding (products differ from their mirror images by "
-            f"{rule.asymmetry:.0%}): leave it out of blocks={_kept(path)}"
+            f"block {block}: its {curvature} is zero up to rounding (its products are asymmetric by "
+            f"{rule.asymmetry:.0%}): leave it out of blocks={_saved_in(path)}"
         )
 
 
-def _kept(path: Path | None) -> str:
-    return "" if path is None or not path.exists() else f"; what was measured before is kept in {path}"
+def _saved_in(path: Path | None) -> str:
+    return "" if path is None or not path.exists() else f"; earlier results are in {path}"
 
 
 class _Clock:
-    """Counts products and tells the time left."""
+    """Counts products and estimates the time left."""
 
     def __init__(self, shape: Sequence[int], progress: Callable[[Stage], None] | None) -> None:
         self.total, self.steps = shape[0] * shape[1], shape[1]
@@ -167,7 +168,7 @@ class _Clock:
         self.where = ("", 0, 1)
 
     def skip(self, probes: int) -> None:
-        """These were measured before."""
+        """Count probes that were measured before."""
         self.done += probes * self.steps
 
     def begin(self, block: str, probe: int, probes: int) -> None:

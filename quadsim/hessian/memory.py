@@ -1,4 +1,4 @@
-"""How much memory a measurement will take, found out by running it on tensors without content."""
+"""The memory that a measurement needs, estimated by a run on fake tensors (shapes without data)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from quadsim.checks import InputError
+from quadsim._validation import InputError
 from quadsim.hessian.operators import Loss, Outputs, operator, restored
 
-SLACK = 1.5  # what a process holds over what its tensors do: workspaces of the operations, and the allocator's own
+OVERHEAD = 1.5  # memory of a process relative to that of its tensors: workspaces and the allocator
 
 
 def check(
@@ -28,24 +28,24 @@ def check(
     steps: int,
     say: Callable[[str], None],
 ) -> None:
-    """State the memory of the block that needs most, and refuse if there is less."""
+    """Report the memory that the largest block needs, and raise if less is available."""
     sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
     largest = max(sizes, key=lambda block: sizes[block])
-    # The graph is the longer the earlier a block is used, and a product of the largest block holds the most beside it.
+    # The graph is longer the earlier a block is used; products of the largest block need the most memory beside it.
     graphs = [
         graph_bytes(module, names[block], outputs, loss, curvature)
         for block in dict.fromkeys([largest, next(iter(names)), list(names)[-1]])
     ]
     known = [size for size in graphs if size is not None]
-    graph = int(SLACK * max(known, default=0))
+    graph = int(OVERHEAD * max(known, default=0))
     basis = basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
     free = available()
     parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
-        f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "the graph's size is not known"
+        f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "unknown for the graph"
     )
     need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
     if free is not None and basis + graph > free:
-        raise InputError(f"{need}, and {_gb(free)} are free: use fewer steps, a smaller batch or other blocks")
+        raise InputError(f"{need}, and {_gb(free)} are free: use fewer Lanczos steps, a smaller batch or other blocks")
     say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
 
 
@@ -54,7 +54,7 @@ def _gb(size: float) -> str:
 
 
 class _Live(TorchDispatchMode):
-    """Counts the bytes of the tensors that live at once."""
+    """Counts the bytes of live tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class _Live(TorchDispatchMode):
 
 
 def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curvature: str) -> int | None:
-    """The most that building the graph and one product hold at once, beside the network; None if it cannot be told.
+    """The peak memory of building the graph and one product, beside the network; None if it is unknown.
 
-    Run with shapes only: nothing is computed and nothing is allocated.
+    Run on fake tensors: nothing is computed and nothing is allocated.
     """
     live = _Live()
     try:
@@ -95,7 +95,7 @@ def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curv
             operator(module, name, outputs, loss, curvature=curvature) as product,
         ):
             product(torch.zeros(dict(module.named_parameters())[name].numel()))
-    except Exception:  # a module may do what tensors without content cannot follow, such as look at a value
+    except Exception:  # fake tensors have no values, which a module may depend on
         return None
     return live.peak
 
@@ -106,7 +106,7 @@ def basis_bytes(size: int, steps: int, dtype: torch.dtype) -> int:
 
 
 def available() -> int | None:
-    """Bytes that this process may still take, where the system tells: the machine's and its control group's."""
+    """Bytes available to this process, by the machine's memory and the control group's limit; None if unknown."""
     limits = []
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

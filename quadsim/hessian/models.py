@@ -1,4 +1,4 @@
-"""The networks that can be measured by name: how each is built, what it reads, and which of its blocks are usual."""
+"""The networks that can be measured by name: how each is built, its input, and the blocks measured by default."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from quadsim import checks
-from quadsim.checks import InputError, InputTypeError
+from quadsim import _validation as checks
+from quadsim._random import stream
+from quadsim._validation import InputError, InputTypeError
 from quadsim.hessian.convnets import MLP, VGG16, ResNet18
 from quadsim.hessian.transformers import BERT, GPT2, ViT
-from quadsim.streams import stream
 
 Size = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network by name. `reads` is text, masked text or images; `build` is told the size of the images."""
+    """A network by name. `reads` is text, masked text or images; `build` takes the size of the images."""
 
     title: str
     reads: str
@@ -114,29 +114,29 @@ def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
 
 
 def parameter_names(module: nn.Module) -> dict[str, str]:
-    """Blocks and the parameters they are: a block is a parameter, its name without a closing ".weight"."""
+    """Parameter names by block: a block is a parameter, named without a trailing ".weight"."""
     return {name.removesuffix(".weight"): name for name, _ in module.named_parameters()}
 
 
-def chosen_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
-    """The blocks asked for, by name, and the parameters they are."""
-    there = parameter_names(module)
+def select_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
+    """The selected blocks with their parameter names."""
+    names = parameter_names(module)
     if isinstance(blocks, str):
         raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
     if blocks is None:
-        blocks = [block for block, name in there.items() if name.endswith("weight")] or list(there)
+        blocks = [block for block, name in names.items() if name.endswith("weight")] or list(names)
     chosen: dict[str, str] = {}
     for pattern in blocks:
         wanted = pattern.removesuffix(".weight") if isinstance(pattern, str) else pattern
         if not isinstance(wanted, str):
             raise InputTypeError(f"blocks must be names, got {checks.shown(pattern)}")
-        found = [wanted] if wanted in there else fnmatch.filter(there, wanted)
+        found = [wanted] if wanted in names else fnmatch.filter(names, wanted)
         if not found:
             try:
-                checks.choice("block", pattern, there)
+                checks.choice("block", pattern, names)
             except InputError as error:
                 raise InputError(_shortened(str(error), 700)) from None
-        chosen |= {block: there[block] for block in found}
+        chosen |= {block: names[block] for block in found}
     if not chosen:
         raise InputError("blocks must name at least one block")
     for block, name in chosen.items():

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from quadsim import checks
-from quadsim.checks import InputError, InputTypeError
+from quadsim import _validation as checks
+from quadsim._validation import InputError, InputTypeError
 
 Outputs = Callable[[], Tensor]
 Loss = Callable[[Tensor], Tensor]
@@ -27,8 +27,8 @@ def operator(
     """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in the parameter called `name`,
     or `name.weight`.
 
-    Inside, only that parameter asks for a gradient; afterwards the module is as it was, buffers included. What the
-    forward pass draws at random (dropout) is fixed by `seed`.
+    Inside, only that parameter requires a gradient; afterwards the module is restored, buffers included. `seed` fixes
+    the randomness of the forward pass (dropout).
     """
     build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
     parameters = dict(module.named_parameters())
@@ -38,7 +38,7 @@ def operator(
     with restored(module):
         for one in module.parameters():
             one.requires_grad_(one is parameter)
-        # The fused kernels of attention have no second derivative; torch's plain one has.
+        # Fused attention kernels have no second derivative; torch's MATH backend has.
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             torch.manual_seed(seed)
             product = build(parameter, outputs, loss)
@@ -46,7 +46,7 @@ def operator(
 
 
 def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> float:
-    """The loss itself, the module left as it was."""
+    """The value of the loss; the module is restored."""
     with restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         found = loss(outputs())
@@ -57,16 +57,16 @@ def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> 
 
 @contextmanager
 def restored(module: nn.Module) -> Iterator[None]:
-    """Afterwards, parameters ask for gradients as before and buffers hold what they held."""
-    asked = {one: one.requires_grad for one in module.parameters()}
-    kept = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode counts what it sees
+    """Restore requires_grad of parameters and the contents of buffers on exit."""
+    flags = {one: one.requires_grad for one in module.parameters()}
+    contents = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode updates its statistics
     try:
         yield
     finally:
-        for one, before in asked.items():
-            one.requires_grad_(before)
+        for one, flag in flags.items():
+            one.requires_grad_(flag)
         with torch.no_grad():
-            for buffer, content in kept.items():
+            for buffer, content in contents.items():
                 buffer.copy_(content)
 
 
@@ -74,7 +74,7 @@ def _hessian(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Product:
     gradient = _derivative(loss(outputs()), parameter)
 
     def product(v: Tensor) -> Tensor:
-        if gradient is None or not gradient.requires_grad:  # the loss is linear in the block, or blind to it
+        if gradient is None or not gradient.requires_grad:  # the loss is linear in the block, or does not depend on it
             return torch.zeros_like(v)
         (hv,) = torch.autograd.grad(gradient, parameter, v.view_as(parameter), retain_graph=True, allow_unused=True)
         return torch.zeros_like(v) if hv is None else hv.reshape(-1)
@@ -90,7 +90,7 @@ def _gauss_newton(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Prod
     leaf = z.detach().requires_grad_()
     slope = _derivative(loss(leaf), leaf)
     dual = torch.zeros_like(z, requires_grad=True)
-    # Jᵀu is linear in u, so its derivative in u, applied to v, is Jv: forward mode by two backward ones.
+    # Jᵀu is linear in u, so its derivative in u, applied to v, is Jv: forward mode by two backward passes.
     pulled = _derivative(z, parameter, dual)
 
     def product(v: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def _gauss_newton(parameter: nn.Parameter, outputs: Outputs, loss: Loss) -> Prod
 
 
 def _derivative(value: Tensor, variable: Tensor, weight: Tensor | None = None) -> Tensor | None:
-    """The derivative with its graph; None where the value does not depend on the variable."""
+    """The derivative with its graph; None if the value does not depend on the variable."""
     if not value.requires_grad:
         return None
     return torch.autograd.grad(value, variable, weight, create_graph=True, allow_unused=True)[0]
@@ -118,6 +118,6 @@ CURVATURES: dict[str, Callable[[nn.Parameter, Outputs, Loss], Product]] = {
 
 
 def dense(product: Product, size: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """The whole matrix, column by column: an oracle for blocks of a few thousand parameters."""
+    """The dense matrix, column by column, for blocks of up to a few thousand parameters."""
     matrix = torch.stack([product(column) for column in torch.eye(size, dtype=dtype)])
     return (matrix + matrix.T) / 2

@@ -1,4 +1,4 @@
-"""A short training run, so that a network can be measured later in its life than at initialization."""
+"""A short training run before a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from quadsim.hessian import batches
 from quadsim.hessian.batches import Batch
 
-RATE, WARM_UP, CLIP = 1e-3, 20, 1.0
+LR, WARM_UP_STEPS, MAX_GRAD_NORM = 1e-3, 20, 1.0
 
 
 def train(
@@ -18,19 +18,19 @@ def train(
 ) -> float:
     """Train in place by AdamW (β 0.9, 0.95, weight decay 0.1, warm-up, gradients clipped at 1); the last loss.
 
-    Step t sees batch t and the rate does not depend on `steps`: 30 steps are the first 30 of 300.
+    Step t uses batch t and its lr does not depend on `steps`: 30 steps are the first 30 of 300.
     """
     network.train()
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=0.1)
     value = float("nan")
     for step in range(steps):
         batch = draw(step)
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / WARM_UP)
+            group["lr"] = LR * min(1.0, (step + 1) / WARM_UP_STEPS)
         loss = batches.cross_entropy(batch, network(batch.inputs))
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), CLIP)
+        nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         value = loss.item()
         if say is not None and (step + 1) % max(1, steps // 10) == 0:

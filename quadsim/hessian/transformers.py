@@ -1,8 +1,7 @@
 """GPT2, a BERT-style encoder and a ViT in plain torch.
 
-Attention is written out, for fused kernels have no second derivative. Query, key and value are matrices of their own,
-so that each is a block; the published models keep the three in one matrix, with the same entries and the same
-initialization.
+Attention is written out, since fused kernels have no second derivative. Query, key and value are separate matrices, so
+that each is a block; the published models store the three in one matrix, with the same initialization.
 """
 
 from __future__ import annotations
@@ -99,8 +98,8 @@ class GPT2(Stack):
 class BERT(Stack):
     """After Devlin et al. 2018: masked tokens are predicted, the embedding is tied.
 
-    Left out are segments and the prediction of the next sentence, and a token to be predicted is always masked. By
-    default as small as BERT-mini (4 layers, width 256), on GPT2's vocabulary and one token more, the mask.
+    Without segments and next-sentence prediction; a token to be predicted is always masked. By default the size of
+    BERT-mini (4 layers, width 256), on GPT2's vocabulary and one token more, the mask.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class BERT(Stack):
 class ViT(Stack):
     """Dosovitskiy et al. 2021, initialized as DeiT (Touvron et al. 2021).
 
-    The first paper starts the head at zero, where every other block's Hessian vanishes; DeiT does not.
+    The original initializes the head at zero, where every other block's Hessian vanishes; DeiT does not.
     """
 
     def __init__(
@@ -161,7 +160,7 @@ class ViT(Stack):
 
 
 def _normal(module: nn.Module, std: float) -> None:
-    """Weights from N(0, std²), biases 0; norms are born at 1 and 0."""
+    """Weights from N(0, std²), biases 0; norms keep 1 and 0."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.normal_(part.weight, std=std)

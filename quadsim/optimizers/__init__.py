@@ -1,37 +1,34 @@
-"""The optimizers: for each, one small frozen record of settings and one update rule. Nothing here loops over steps."""
+"""The optimizers: one file, one class, one update rule for each. Nothing here loops over steps.
+
+`OPTIMIZERS` maps the names of the command line to the classes. The classes are attributes of this package, found by
+`quadsim._discovery`: a new optimizer is a new file.
+"""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import fields
 from typing import Any
 
-from quadsim import checks
-from quadsim.optimizers.adam import Adam, FrozenAdam
-from quadsim.optimizers.adaptive import AdaGrad, RMSProp
+from quadsim import _discovery
+from quadsim import _validation as checks
 from quadsim.optimizers.base import LearningRate, Optimizer
-from quadsim.optimizers.blockwise import AdamMini, AdaSGD, Muon
-from quadsim.optimizers.descent import GD, SGD, BlockGD, HeavyBall, Momentum, Nesterov
-from quadsim.optimizers.masked import Magma, SkipUpdate
-from quadsim.optimizers.signs import Lion, SignGD, Signum
-from quadsim.optimizers.variants import AdamVariance, AdamW, AMSGrad, NAdam
 
-_ALL = (
-    # linear in the gradients
-    GD, BlockGD, HeavyBall, Nesterov, SGD,
-    # each coordinate by a scale of its own
-    FrozenAdam, Adam, AdamW, AMSGrad, NAdam, AdamVariance, RMSProp, AdaGrad,
-    # by signs
-    SignGD, Signum, Lion,
-    # by block
-    AdamMini, AdaSGD, Muon,
-    # at random
-    SkipUpdate, Magma,
-)  # fmt: skip
-OPTIMIZERS: dict[str, type[Optimizer]] = {cls.name: cls for cls in _ALL}
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    info.name: getattr(importlib.import_module(info.module), info.class_name) for info in _discovery.optimizers()
+}
+_CLASSES = {kind.__name__: kind for kind in OPTIMIZERS.values()}
+__all__ = ["OPTIMIZERS", "LearningRate", "Optimizer", "by_name", *_CLASSES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CLASSES:
+        return _CLASSES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def by_name(name: str, **settings: Any) -> Optimizer:
-    """An optimizer by the word of the command line: ``by_name("adam", beta2=0.99)``."""
+    """An optimizer by its name on the command line: ``by_name("adam", beta2=0.99)``."""
     word = name.lower().replace("_", "-") if isinstance(name, str) else name
     cls = OPTIMIZERS[checks.choice("optimizer", word, OPTIMIZERS)]
     allowed = [item.name for item in fields(cls)]
@@ -39,33 +36,3 @@ def by_name(name: str, **settings: Any) -> Optimizer:
         if key not in allowed:
             checks.choice(f"setting of {cls.name}", key, allowed)
     return cls(**settings)
-
-
-__all__ = [
-    "GD",
-    "OPTIMIZERS",
-    "SGD",
-    "AMSGrad",
-    "AdaGrad",
-    "AdaSGD",
-    "Adam",
-    "AdamMini",
-    "AdamVariance",
-    "AdamW",
-    "BlockGD",
-    "FrozenAdam",
-    "HeavyBall",
-    "LearningRate",
-    "Lion",
-    "Magma",
-    "Momentum",
-    "Muon",
-    "NAdam",
-    "Nesterov",
-    "Optimizer",
-    "RMSProp",
-    "SignGD",
-    "Signum",
-    "SkipUpdate",
-    "by_name",
-]

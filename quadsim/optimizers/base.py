@@ -1,22 +1,26 @@
-"""What all optimizers share: a small frozen record of settings and an update rule.
+"""The base class of optimizers: a frozen record of settings with an update rule. Nothing here loops over steps.
 
 A rule is a scalar function that moves one coordinate. Its parameters are found by name:
 
-``g``       the coordinate's gradient, with whatever noise the run has
-``w``       the coordinate itself
-``t``       the number of the step, 1.0 for the first
-``random``  a uniform number in [0, 1), from a stream of the run's own; new for each step and coordinate, or for each
-            step and block (``random_by``)
-state       the names in ``state``: what the coordinate remembers, zero at first
-clock       the names in ``clock``: what ``tick`` computes once a step for all coordinates
-settings    all others: fields of the record, as floats; ``lr`` comes multiplied by the schedule's factor
+``g``         the coordinate's gradient, with the run's noise
+``w``         the coordinate itself
+``t``         the number of the step, 1.0 for the first
+``random``    a uniform number in [0, 1), from a stream of the run's own; new for each step and coordinate, or for each
+              step and block (``random_by``)
+state         the names in ``state``: what is stored for each coordinate, zero at first
+shared state  the names in ``shared_state``: what ``once_per_step`` computes once a step for all coordinates
+settings      all others: fields of the record, as floats; ``lr`` comes multiplied by the schedule's factor
 
 It returns the step to subtract, then the new state. With ``scope`` "block" (or "all") a rule sees a whole block (or all
 coordinates) at once: ``g``, ``w``, ``random`` and state are arrays, one number for each coordinate; the rule has one
 more parameter, the array ``step``, which it fills; it changes the state in place, and returns nothing.
 
-Rules are compiled from their source by `compiler`; they may use ``math``, ``np``, constants and functions of their own
-module. Nothing here loops over steps.
+Rules are compiled from their source by `engine.compiled.compiler`; they may use ``math``, ``np``, and constants and
+functions of their module.
+
+A built-in optimizer is one file of this package, named as the optimizer is on the command line. `quadsim._discovery`
+reads the class attributes ``name``, ``label``, ``colour``, ``stroke`` and ``list_order`` from the text of the file, so
+each is written on a line of its own, as a plain string or number.
 """
 
 from __future__ import annotations
@@ -27,39 +31,64 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError
-from quadsim.problem import BlockQuadratic
+from quadsim._validation import InputError
+from quadsim.optimizers import settings
+from quadsim.optimizers.recurrence import Recurrence
+from quadsim.optimizers.settings import positive
+from quadsim.problems.block_quadratic import BlockQuadratic
 
 LearningRate = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What all optimizers share.
+    """The base class of all optimizers.
 
-    ``name`` is the word of the command line, ``label`` the one of figures. ``linear`` says that the step is a linear
-    function of the gradients once the start is fixed: such a method may let a block vanish, others are caught doing so.
+    Attributes of the class
+    -----------------------
+    name, label : str
+        On the command line, and in figures.
+    colour, stroke : str
+        In figures; without a colour, one that the figure has left. Strokes: "solid", "dashed", "dotted", "dash-dot".
+    list_order : int
+        The position in lists: 10s linear, 20s by coordinate, 30s by sign, 40s by block, 50s at random.
+    reference : str
+        Where the method is from.
+    homogeneous : bool
+        The steps are a linear function of the gradients once the start is fixed. Such a method may let a block
+        underflow to zero; runs of all others are stopped there (status underflow).
+    exact_gradients : bool
+        Under noise the rule would be another method.
+    invariances : tuple of str
+        What leaves the path of the iterates in place, with settings such as ε and weight decay at 0: "rotation" (of a
+        block's coordinates, which turns the path with them), "signs" (of coordinates, likewise), "scale" (of the loss).
+    user_defined : bool
+        Made by `quadsim.rule`: its rule is searched where it gives NaN.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    linear: ClassVar[bool] = False
-    rule: ClassVar[Callable[..., Any]]
-    state: ClassVar[tuple[str, ...]] = ()
-    tick: ClassVar[Callable[..., Any] | None] = None
-    clock: ClassVar[tuple[str, ...]] = ()
-    scope: ClassVar[str] = "coordinate"
-    own: ClassVar[bool] = False  # whether it is a user's: then its rule is looked into where it gives NaN
-    exact_gradients: ClassVar[bool] = False  # whether the rule would be another method under noise
+    colour: ClassVar[str | None] = None
+    stroke: ClassVar[str] = "solid"
+    list_order: ClassVar[int] = 99
+    reference: ClassVar[str] = ""
+    homogeneous: ClassVar[bool] = False
+    exact_gradients: ClassVar[bool] = False
+    invariances: ClassVar[tuple[str, ...]] = ()
+    user_defined: ClassVar[bool] = False
 
-    lr: LearningRate = None
+    rule: ClassVar[Callable[..., Any]]
+    scope: ClassVar[str] = "coordinate"
+    state: ClassVar[tuple[str, ...]] = ()
+    once_per_step: ClassVar[Callable[..., Any] | None] = None
+    shared_state: ClassVar[tuple[str, ...]] = ()
+
+    lr: LearningRate = positive(None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
-        if self.lr is not None:
-            object.__setattr__(self, "lr", checks.real(f"{self.name}.lr", self.lr, above=0))
+        settings.check(self)
 
-    def resolved(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
+    def with_best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
         """The same optimizer with its learning rate filled in, for a run that starts at this error."""
         return self if self.lr is not None else replace(self, lr=self.best_lr(problem, error))
 
@@ -67,12 +96,21 @@ class Optimizer:
         """The best constant learning rate, where a closed form is known."""
         raise InputError(f"{self.name} has no learning rate known in closed form: give {self.name}.lr")
 
+    def recurrence(self, problem: BlockQuadratic, used: Any) -> Recurrence:
+        """The linear recurrence of the error; ``used`` is this optimizer with its settings filled in."""
+        raise InputError(f"{self.name} has no closed form")
+
+    @classmethod
+    def has_closed_form(cls) -> bool:
+        """Whether this class itself declares a recurrence: a subclass may change the rule, and does not inherit it."""
+        return cls is not Optimizer and "recurrence" in vars(cls)
+
     def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
         """The state before the first step, one array for each name, given the first gradient."""
         return tuple(np.zeros_like(g) for _ in self.state)
 
-    def first_clock(self) -> tuple[float, ...]:
-        """The clock before the first step."""
+    def first_shared_state(self) -> tuple[float, ...]:
+        """The shared state before the first step."""
         return ()
 
     @property
@@ -89,8 +127,8 @@ class Optimizer:
         """
         rule = type(self).rule.__code__
         reads_w = "w" in rule.co_varnames[: rule.co_argcount + rule.co_kwonlyargcount]
-        return not reads_w or (not self.own and getattr(self, "weight_decay", None) == 0)
+        return not reads_w or (not self.user_defined and getattr(self, "weight_decay", None) == 0)
 
     def settings(self) -> dict[str, Any]:
-        """The record's fields by name, as tables and JSON show them."""
+        """The settings by name, as tables and JSON show them."""
         return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -1,38 +1,67 @@
-"""The checks that records of settings share: each setting is checked once, when its record is made."""
+"""Fields of optimizer classes: each carries its default and its bounds, and is checked when an optimizer is made.
+
+``lr: float = positive(1e-3)`` declares a setting. Where the default is None, None is allowed and means the best value,
+filled in for the problem.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import field, fields
+from typing import Any
 
-from quadsim import checks
-from quadsim.optimizers.base import Optimizer
+from quadsim import _validation as checks
 
 
-def check(
-    optimizer: Optimizer,
-    *,
-    positive: Sequence[str] = ("lr",),
-    fractions: Sequence[str] = (),
-    sizes: Sequence[str] = (),
-    flags: Sequence[str] = (),
-    wholes: Mapping[str, int] | None = None,
-) -> None:
-    """Check the settings named and keep them as plain numbers: fractions in [0, 1), sizes at least 0, wholes at least
-    the number given with them."""
+def positive(default: Any) -> Any:
+    """A number above 0."""
+    return number(default, above=0)
 
-    def keep(name: str, value: float | bool) -> None:
-        object.__setattr__(optimizer, name, value)
 
-    for name in positive:
-        keep(name, checks.real(f"{optimizer.name}.{name}", getattr(optimizer, name), above=0))
-    for name in fractions:
-        keep(name, checks.real(f"{optimizer.name}.{name}", getattr(optimizer, name), at_least=0, below=1))
-    for name in sizes:
-        keep(name, checks.real(f"{optimizer.name}.{name}", getattr(optimizer, name), at_least=0))
-    for name in flags:
-        keep(name, checks.flag(f"{optimizer.name}.{name}", getattr(optimizer, name)))
-    for name, least in (wholes or {}).items():
-        value = getattr(optimizer, name)
-        if isinstance(value, float) and value.is_integer():  # the command line reads all numbers as floats
-            value = int(value)
-        keep(name, checks.whole(f"{optimizer.name}.{name}", value, at_least=least))
+def nonnegative(default: float) -> Any:
+    """A number of at least 0."""
+    return number(default, at_least=0)
+
+
+def fraction(default: float | None) -> Any:
+    """A number in [0, 1)."""
+    return number(default, at_least=0, below=1)
+
+
+def number(default: float | None, **bounds: float) -> Any:
+    """A finite number within bounds: above, at_least, below, at_most."""
+    return _setting(default, checks.real, bounds)
+
+
+def whole(default: int, *, at_least: int) -> Any:
+    """A whole number of at least so much."""
+    return _setting(default, _whole, {"at_least": at_least})
+
+
+def flag(default: bool) -> Any:
+    """True or False."""
+    return _setting(default, checks.flag, {})
+
+
+def choice(default: str, *allowed: str) -> Any:
+    """One of some words."""
+    return _setting(default, checks.choice, {"allowed": allowed})
+
+
+def _setting(default: Any, check: Callable[..., Any], bounds: dict[str, Any]) -> Any:
+    return field(default=default, metadata={"check": check, "bounds": bounds})
+
+
+def _whole(name: str, value: Any, *, at_least: int) -> int:
+    if isinstance(value, float) and value.is_integer():  # the command line reads all numbers as floats
+        value = int(value)
+    return checks.whole(name, value, at_least=at_least)
+
+
+def check(optimizer: Any) -> None:
+    """Check every setting of an optimizer, and convert it to a plain float, int or bool."""
+    for item in fields(optimizer):
+        value = getattr(optimizer, item.name)
+        if item.metadata and not (value is None and item.default is None):
+            value = item.metadata["check"](f"{optimizer.name}.{item.name}", value, **item.metadata["bounds"])
+            object.__setattr__(optimizer, item.name, value)

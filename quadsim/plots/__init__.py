@@ -1,28 +1,35 @@
-"""A tidy table → a figure. A plot function neither runs anything nor saves anything.
+"""Figures from tidy tables. Plot functions compute no results and save no files.
 
-One style for all: colour-blind-safe, the same colour for an optimizer everywhere, labels beside the curves.
+All figures have one colour-blind-safe style; an optimizer has the same colour and stroke everywhere.
 """
 
+from quadsim.plots.aggregate import medians, slopes
 from quadsim.plots.bench import speed
-from quadsim.plots.canvas import canvas, label_right
-from quadsim.plots.comparison import comparison, protocols, sensitivity
+from quadsim.plots.comparison import comparison, sensitivity
+from quadsim.plots.convergence import convergence, panels
+from quadsim.plots.layout import canvas, label_right
 from quadsim.plots.lines import against
-from quadsim.plots.medians import medians, slopes
-from quadsim.plots.runs import convergence, panels
 from quadsim.plots.spectra import densities, heat_map, histogram
-from quadsim.plots.style import CASE_COLOURS, COLOURS, HIGHEST, LINES, LOWEST, OTHERS, PALETTE, STYLE, power_ticks
+from quadsim.plots.style import (
+    CASE_COLOURS,
+    OTHERS,
+    PALETTE,
+    STYLE,
+    STYLES,
+    Style,
+    power_ticks,
+    style_of,
+)
 from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
 from quadsim.plots.theory import bounds, kappa_eff
 
 __all__ = [
     "CASE_COLOURS",
-    "COLOURS",
-    "HIGHEST",
-    "LINES",
-    "LOWEST",
     "OTHERS",
     "PALETTE",
     "STYLE",
+    "STYLES",
+    "Style",
     "against",
     "bounds",
     "canvas",
@@ -38,9 +45,9 @@ __all__ = [
     "medians",
     "panels",
     "power_ticks",
-    "protocols",
     "sensitivity",
     "slopes",
     "speed",
+    "style_of",
     "sweep_figure",
 ]

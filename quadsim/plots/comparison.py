@@ -5,19 +5,20 @@ A row of panels for each problem. What a quantity is called on an axis comes wit
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quadsim.plots.style import STYLE, colours_of, power_of_ten, power_ticks
+from quadsim.plots.layout import GREY, Frame, canvas, legend_above, style_context
+from quadsim.plots.style import colours_of, power_of_ten, power_ticks
+from quadsim.plots.text import evenly_wrapped, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DEEPEST = 1e-24  # what falls further below the start than this leaves its panel
+MIN_RELATIVE = 1e-24  # values further below the start than this are not drawn
 OBJECTIVE_LABELS = {
     "final-loss": ("final loss", "final loss / that of {}"),
     "steps-to-tol": ("steps to tol", "steps / those of {}"),
@@ -42,14 +43,11 @@ def comparison(
     on the tuning seeds: the best is marked, open where it lies on the edge of what was tried; crosses on top diverged.
     Right, the paired differences to the reference: a dot for each seed, the median with its interval.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
     colours = colours_of(list(dict.fromkeys(summary["optimizer"])))
     labels = dict(zip(summary["optimizer"], summary["label"], strict=True))
-    with matplotlib.rc_context({**STYLE, "font.size": 8}):
-        most = max(int(summary.groupby("problem").size().max()), 3)
-        figure = Figure(figsize=(7.0, 0.65 + len(titles) * (2.25 + 0.12 * (most - 3))), layout="constrained")
+    optimizers = max(int(summary.groupby("problem").size().max()), 3)
+    with style_context(8):
+        figure = Frame.of(7.0, "", caption).figure(0.4 + len(titles) * (2.25 + 0.12 * (optimizers - 3)))
         rows = np.atleast_1d(np.array(figure.subfigures(len(titles), 1, hspace=0.0)))
         for part, (problem, title) in zip(rows, titles.items(), strict=True):
             ours = [frame[frame["problem"] == problem] for frame in (summary, bands, tried, runs)]
@@ -57,38 +55,32 @@ def comparison(
             top = _curves(left, ours[1], colours, tol if objective == "steps-to-tol" else None)
             _sensitivity(middle, ours[2], colours, objective, top)
             _differences(right, ours[0], ours[3], colours, objective)
-            part.suptitle(textwrap.fill(title, 92), x=0.01, ha="left", fontsize=9)
-        _legend(figure, labels, colours)
-        _caption(figure, caption)
+            part.suptitle("\n".join(evenly_wrapped(title, 6.8, 9)), x=0.01, ha="left", fontsize=9)
+        legend_above(figure, labels, colours)
     return figure
 
 
 def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], caption: str = "") -> Figure:
     """The objective against the learning rate (the tables of one or more `Tuned`), a panel for each problem."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     colours = colours_of(list(dict.fromkeys(tried["optimizer"])))
     labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
-    with matplotlib.rc_context({**STYLE, "font.size": 8}):
-        columns = min(2, len(titles))
-        rows = -(-len(titles) // columns)
-        figure = Figure(figsize=(3.6 * columns if columns > 1 else 5.0, 0.6 + 2.6 * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (problem, title) in zip(grid, titles.items(), strict=False):
+    columns = min(2, len(titles))
+    rows, width = -(-len(titles) // columns), 7.2 if columns > 1 else 5.0
+    with canvas(rows, columns, caption=caption, width=width, height=1.98, panels=len(titles), font_size=8) as (
+        figure,
+        grid,
+    ):
+        for axes, (problem, title) in zip(grid, titles.items(), strict=True):
             _sensitivity(axes, tried[tried["problem"] == problem], colours, objective, None)
-            axes.set_title(textwrap.fill(title, 50 if columns > 1 else 70), loc="left", fontsize=8.5)
-        for axes in grid[len(titles) :]:
-            axes.set_visible(False)
-        _legend(figure, labels, colours)
-        _caption(figure, caption)
+            axes.set_title("\n".join(wrapped(title, width / columns - 0.6, 8.5)), fontsize=8.5)
+        legend_above(figure, labels, colours)
     return figure
 
 
 def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float | None) -> float:
     """Draw the median and the quartiles of each optimizer; the height of the start."""
     top = float(bands.loc[bands["step"] == 0, "median"].max())
-    low, high = top * DEEPEST, top * 30
+    low, high = top * MIN_RELATIVE, top * 30
     least = top
     for name, curve in bands.groupby("optimizer", sort=False):
         inside = curve.assign(**{key: curve[key].clip(low, high) for key in ("lower", "median", "upper")})
@@ -119,7 +111,7 @@ def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objec
     axes.set_title(OBJECTIVE_LABELS[objective][0], loc="left", fontsize=8)
     axes.tick_params(labelsize=7)
     if tried.empty:
-        axes.text(0.5, 0.5, "all learning rates given", transform=axes.transAxes, ha="center", color="#555555")
+        axes.text(0.5, 0.5, "all learning rates given", transform=axes.transAxes, ha="center", color=GREY)
         axes.set(xticks=[], yticks=[])
         return
     linear = objective == "mean-log-loss"
@@ -132,7 +124,7 @@ def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objec
     if objective == "final-loss":
         first = [curve["median"].iloc[0] for _, curve in curves]  # a tiny lr ends where it began
         worst = min(worst, 1 + (np.log10(start) if start else max([*(h for h in first if np.isfinite(h)), best])))
-        best = max(best, worst + np.log10(DEEPEST))
+        best = max(best, worst + np.log10(MIN_RELATIVE))
     elif linear:
         worst = min(worst, 0.5)
     span = max(worst - best, 0.5)
@@ -186,7 +178,7 @@ def _differences(
     axes.tick_params(labelsize=7)
     axes.set_yticks([])
     if others.empty:
-        axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color="#555555")
+        axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color=GREY)
         axes.set_xticks([])
         return
     ours = runs[runs["optimizer"].isin(others["optimizer"])]
@@ -196,10 +188,10 @@ def _differences(
         known = part["difference"].dropna()  # a pair that is undecided has none
         reach += list(np.quantile(known, (0.05, 0.95), method="nearest")) if len(known) else []
     reach = [float(value) for value in reach if np.isfinite(value)]
-    low, high = max(min(reach), np.log10(DEEPEST)), min(max(reach), -np.log10(DEEPEST))
+    low, high = max(min(reach), np.log10(MIN_RELATIVE)), min(max(reach), -np.log10(MIN_RELATIVE))
     room = max(0.08 * (high - low), 0.02)
     low, high = min(low - room, -3 * room), max(high + room, 3 * room)  # both sides of 0 can be seen
-    axes.axvline(0, color="#555555", linewidth=0.9, zorder=0)
+    axes.axvline(0, color=GREY, linewidth=0.9, zorder=0)
     jitter = np.random.default_rng(0)
     for place, (_, row) in enumerate(others.iterrows()):
         colour, name = colours[row["optimizer"]], row["optimizer"]
@@ -221,14 +213,14 @@ def _differences(
     if objective == "mean-log-loss":
         axes.set_xlabel("decades")
     else:
-        _ratio_ticks(axes, low, high)
+        ratio_ticks(axes, low, high)
     axes.annotate("better", (0, -0.02), xycoords=("data", "axes fraction"), xytext=(-4, 3), textcoords="offset points",
-                  fontsize=6.5, color="#555555", ha="right")  # fmt: skip
+                  fontsize=6.5, color=GREY, ha="right")  # fmt: skip
     axes.annotate("worse", (0, -0.02), xycoords=("data", "axes fraction"), xytext=(4, 3), textcoords="offset points",
-                  fontsize=6.5, color="#555555")  # fmt: skip
+                  fontsize=6.5, color=GREY)  # fmt: skip
 
 
-def _ratio_ticks(axes: Axes, low: float, high: float) -> None:
+def ratio_ticks(axes: Axes, low: float, high: float) -> None:
     """Ticks of an axis in decades, as the ratios that they stand for."""
     if high - low >= 1.5:
         step = int(np.ceil((high - low) / 4))
@@ -242,60 +234,3 @@ def _ratio_ticks(axes: Axes, low: float, high: float) -> None:
                 break
         ticks, names = [float(np.log10(ratio)) for ratio in chosen], [f"{ratio:g}" for ratio in chosen]
     axes.set_xticks(ticks, names)
-
-
-def _legend(figure: Any, labels: dict[str, str], colours: dict[str, str]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=colours[name], linewidth=2, label=label) for name, label in labels.items()]
-    figure.legend(handles=handles, loc="outside upper right", ncols=min(len(handles), 6), frameon=False, fontsize=8)
-
-
-def _caption(figure: Figure, caption: str) -> None:
-    lines = "\n".join(textwrap.wrap(caption, int(19 * figure.get_figwidth()), break_long_words=True))
-    figure.supxlabel(lines, fontsize=6.5, color="#555555", x=0.01, ha="left")
-
-
-def protocols(coarse: pd.DataFrame, honest: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
-    """What two protocols say of the same question: a row for each `setting`.
-
-    ``coarse`` has a row for each repetition of the coarse protocol, with the `gain` in decades that it would announce;
-    ``honest`` a row for each setting with the `difference` and its interval `low` to `high`, negative for a gain.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(honest["setting"]))
-    announced, denied = "#D55E00", "#0072B2"
-    most = 4.0  # decades; what lies further out stands at the edge
-    with matplotlib.rc_context({**STYLE, "font.size": 8}):
-        figure = Figure(figsize=(7.0, 0.9 + 0.42 * len(names)), layout="constrained")
-        axes = figure.subplots()
-        axes.axvspan(np.log10(2), most, color=announced, alpha=0.08, linewidth=0)
-        axes.axvline(0, color="#555555", linewidth=0.9, zorder=0)
-        jitter = np.random.default_rng(0)
-        for place, name in enumerate(names):
-            gains = np.clip(coarse.loc[coarse["setting"] == name, "gain"].to_numpy(), -most, most)
-            heights = -place + 0.17 + 0.13 * jitter.uniform(-1, 1, gains.size)
-            won = gains >= np.log10(2)
-            for which, colour in ((won, announced), (~won, "#999999")):
-                axes.plot(gains[which], heights[which], "o", color=colour, markersize=2, alpha=0.6, markeredgewidth=0)
-            row = honest[honest["setting"] == name].iloc[0]
-            low, middle, high = np.clip([-row["high"], -row["difference"], -row["low"]], -most, most)
-            axes.plot([low, high], [-place - 0.2] * 2, color=denied, linewidth=2.2, solid_capstyle="butt")
-            axes.plot(middle, -place - 0.2, "<" if middle <= -most else "D", color=denied, markersize=4)
-            axes.text(most * 1.02, -place + 0.15, f"{won.mean():.0%} announce 2×", fontsize=7.5, color=announced,
-                      va="center")  # fmt: skip
-            axes.text(most * 1.02, -place - 0.22, row["verdict"], fontsize=7.5, color=denied, va="center")
-        axes.set(
-            xlim=(-most, most),
-            ylim=(-len(names) + 0.4, 0.6),
-            xlabel="better by this factor than the optimizer without the mask",
-        )
-        axes.set_yticks([-place for place in range(len(names))], names)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        _ratio_ticks(axes, -most, most)
-        figure.suptitle(textwrap.fill(title, 95), x=0.01, ha="left", fontsize=9.5)
-        _caption(figure, caption)
-    return figure

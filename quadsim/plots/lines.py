@@ -1,4 +1,4 @@
-"""Lines against a swept axis: medians with quartiles, theory, what was not reached, and a label at each end."""
+"""Lines against a swept axis: medians with quartiles, theory, marks for missing medians, a label at each end."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.canvas import spread
-from quadsim.plots.findings import finding, joined, key, name_of_y
-from quadsim.plots.medians import (
+from quadsim.plots.aggregate import (
     QUARTILES,
     applicable,
     axes_of,
@@ -23,10 +21,13 @@ from quadsim.plots.medians import (
     names_of,
     numbers,
 )
+from quadsim.plots.captions import joined, line_caption, title_of
+from quadsim.plots.labels import AXES, axis_name, labels_of, panel_title, power, y_label
+from quadsim.plots.layout import PanelGrid, label_right, style_context
 from quadsim.plots.scales import Heights, Scale
-from quadsim.plots.sheet import Sheet, columns_of, here, panels_of
-from quadsim.plots.style import LINES, STYLE, colours_of, width_of
-from quadsim.plots.words import AXES, axis_name, labels_of, place, power
+from quadsim.plots.style import colours_of, style_of
+from quadsim.plots.sweep_panels import column_count, panels_of, rows_of_panel
+from quadsim.plots.text import width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,6 @@ def against(
     y: str = "steps_to_tol",
     title: str | None = None,
     caption: str = "",
-    labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """Medians of y against x with quartiles as a band: a line for each optimizer, a panel for each of the other axes.
 
@@ -49,7 +49,6 @@ def against(
     the label of a line has its slope. Against heterogeneity there is a second panel, against the distance between the
     blocks' spectra that it makes. A value of x that is absent, or an optimizer without x, is a horizontal line.
     """
-    import matplotlib
     from matplotlib.lines import Line2D
 
     x = free_name(x)
@@ -57,77 +56,88 @@ def against(
     names = axes_of(table)
     if x not in numbers(table, names):
         raise ValueError(f"x must be an axis of numbers, got {x}")
-    called = labels_of(frame, table, labels)
-    colours = colours_of(list(called))
-    each = 2 if x == "heterogeneity" and table["js_distance"].notna().any() else 1
+    labels = labels_of(frame, table)
+    colours = colours_of(list(labels))
     has = applicable(table)
     panels = panels_of(table, [name for name in names if name not in (x, "optimizer")], has)
-    parts = [here(table, panel, has) for panel in panels]
+    parts = [rows_of_panel(table, panel, has) for panel in panels]
     scale, heights = Scale.of(table[x]), Heights.of(table, y)
     slopes: list[dict[str, str]] = [{} for _ in panels]
     if x == "kappa" and heights.log:
-        found = fits(table, x).dropna(subset="slope")
-        ours = [here(found, panel, has) for panel in panels]
+        fitted = fits(table, x).dropna(subset="slope")
+        ours = [rows_of_panel(fitted, panel, has) for panel in panels]
         slopes = [dict(zip(part["optimizer"], map(power, part["slope"]), strict=True)) for part in ours]
-    columns = 2 if each == 2 else columns_of(len(panels))
-    tall = 2.15 if len(panels) * each > 1 else 2.9
-    with matplotlib.rc_context({**STYLE, "font.size": 8}):
+    each = 2 if x == "heterogeneity" and table["js_distance"].notna().any() else 1  # panels per combination
+    columns = 2 if each == 2 else column_count(len(panels))
+    height = 2.15 if len(panels) * each > 1 else 2.9
+    with style_context(8):
         before = ", slope " if columns == 1 else "\nslope "
         texts = [
-            {name: called[name] + (before + told[name] if name in told else "") for name in part["optimizer"].unique()}
-            for part, told in zip(parts, slopes, strict=True)
+            {
+                name: labels[name] + (before + slope[name] if name in slope else "")
+                for name in part["optimizer"].unique()
+            }
+            for part, slope in zip(parts, slopes, strict=True)
         ]
         legend = []
-        if columns == 3 or not _fit(texts, tall) or not _all_reach_the_end(table, x, scale):
-            texts = [{name: f"κ^{slope}" for name, slope in told.items()} for told in slopes]
-            texts = texts if _fit(texts, tall) else [{} for _ in panels]
+        if columns == 3 or not _fit(texts, height) or not _all_reach_the_end(table, x, scale):
+            texts = [{name: f"κ^{slope}" for name, slope in of_panel.items()} for of_panel in slopes]
+            texts = texts if _fit(texts, height) else [{} for _ in panels]
             legend = [
-                Line2D([], [], color=colours[name], linestyle=LINES.get(name, "-"), linewidth=1.5, label=label)
-                for name, label in called.items()
+                Line2D([], [], color=colours[name], linestyle=style_of(name).stroke, linewidth=1.5, label=label)
+                for name, label in labels.items()
             ]
         beside = width_of([text for ends in texts for text in ends.values()], bold=True)
-        sheet = Sheet(
-            [told for panel in panels for told in (place(panel), "")[:each]], columns, tall,
-            title=finding(table, x, y, panels, called, each=each) if title is None else title,
-            caption=joined(caption, key(table, x, y, frame, called)),
-            across=[axis_name(x), AXES["js_distance"]][:each], up=name_of_y(y, frame), legend=legend,
-            left=0.24 + heights.width(), beside=beside + 0.17 if beside else 0.0, once=each == 2,
-        )  # fmt: skip
-        marks = _Marks.of(table, y, list(called), 72 * tall)
+        grid = PanelGrid(
+            [text for panel in panels for text in (panel_title(panel), "")[:each]],
+            columns,
+            height,
+            title=title_of(y, x, word="against") if title is None else title,
+            caption=joined(caption, line_caption(table, x, y, frame, labels)),
+            xlabels=[axis_name(x), AXES["js_distance"]][:each],
+            ylabel=y_label(y, frame),
+            legend=legend,
+            left=0.24 + heights.width(),
+            beside=beside + 0.17 if beside else 0.0,
+            beside_first=each == 2,
+        )
+        marks = _Marks.of(table, y, list(labels), 72 * height)
         for number, part in enumerate(parts):
-            main = sheet.axes[number * each]
+            main = grid.axes[number * each]
             ends = _lines(main, part, x, scale, heights, colours, marks, steps=y == "steps_to_tol")
-            _label_ends(main, ends, texts[number], colours)
+            known = [name for name in colours if name in ends and name in texts[number]]  # in the order of the marks
+            known.sort(key=lambda name: ends[name])
+            label_right(main, [(ends[name], texts[number][name], colours[name]) for name in known])
             if each == 2:
-                _along_distance(sheet.axes[2 * number + 1], part, x, heights, colours, marks, steps=y == "steps_to_tol")
-        sheet.finish()
-    return sheet.figure
+                _along_distance(grid.axes[2 * number + 1], part, x, heights, colours, marks, steps=y == "steps_to_tol")
+        grid.label_axes()
+    return grid.figure
 
 
 @dataclass(frozen=True)
 class _Marks:
-    """Who has marks for what was not reached: each optimizer has a row of its own at the top of all panels."""
+    """Optimizers with marks for medians that were not reached: each has its own row at the top of all panels."""
 
     names: list[str]
-    apart: float  # points
-    above: float  # room for them, beside the height of what is below
+    spacing: float  # points
+    above: float  # room for the marks, as a share of the axis below
 
     @staticmethod
-    def of(table: pd.DataFrame, y: str, names: Sequence[str], tall: float) -> _Marks:
+    def of(table: pd.DataFrame, y: str, names: Sequence[str], height: float) -> _Marks:
         absent = table["upper"].isna() & (table["reached"] < table["draws"]) & (y == "steps_to_tol")
-        those = set(table.loc[absent | broken(table), "optimizer"])
-        apart = min(4.5, 0.3 * tall / max(len(those), 1))
-        share = (5 + apart * len(those)) / tall
-        return _Marks([name for name in names if name in those], apart, 1.05 * share / (1 - share))
+        marked = set(table.loc[absent | broken(table), "optimizer"])
+        spacing = min(4.5, 0.3 * height / max(len(marked), 1))
+        share = (5 + spacing * len(marked)) / height
+        return _Marks([name for name in names if name in marked], spacing, 1.05 * share / (1 - share))
 
     def row(self, name: str) -> float:
-        """How many points above a limit the marks of an optimizer are."""
-        return self.apart * self.names.index(name) if name in self.names else 0.0
+        """The height of an optimizer's marks above the limit, in points."""
+        return self.spacing * self.names.index(name) if name in self.names else 0.0
 
 
 @dataclass(frozen=True)
 class _Points:
-    """The medians of a line, absent where they were not reached, and the marks for those."""
+    """The medians of a line, NaN where they were not reached, and the marks for those."""
 
     median: np.ndarray
     diverged: np.ndarray
@@ -162,12 +172,12 @@ def _lines(
     *,
     steps: bool,
 ) -> dict[str, float]:
-    """Bands, medians, theory and what was not reached; the height at which each optimizer's line ends."""
+    """Draw bands, medians, theory and marks; returns the height at which each optimizer's line ends."""
     ends: dict[str, float] = {}
     for name, both in part.groupby("optimizer", sort=False):
-        colour, stroke = colours[str(name)], LINES.get(str(name), "-")
+        colour, stroke = colours[str(name)], style_of(str(name)).stroke
         flat, line = both[both[x].isna()], both[both[x].notna()].sort_values(x)
-        at = scale.place(floats(line[x]))
+        at = scale.positions(floats(line[x]))
         lower, upper, limit, theory = (floats(line[c]) for c in ("lower", "upper", "limit", "predicted"))
         points = _Points.of(line, heights, steps=steps)
         top = np.where(np.isfinite(upper), upper, limit)
@@ -195,7 +205,7 @@ def _lines(
 def _mark(
     axes: Axes, at: np.ndarray, height: np.ndarray, mark: str, size: float, colour: str, points: float, base: Any = None
 ) -> None:
-    """Marks for what was not reached, some points above the limit."""
+    """Draw marks some points above the limit."""
     from matplotlib.transforms import ScaledTranslation
 
     shift = ScaledTranslation(0, points / 72, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
@@ -206,7 +216,7 @@ def _mark(
 def _level(
     axes: Axes, flat: pd.DataFrame, heights: Heights, colour: str, stroke: Any, points: float, *, steps: bool
 ) -> list[float]:
-    """A horizontal line where x is absent, dotted and marked where the median was not reached; its height."""
+    """Draw a horizontal line where x is absent, dotted and marked if not reached; returns its height."""
     levels = []
     columns = (floats(flat[c]) for c in (*QUARTILES, "limit"))
     for lower, median, upper, limit, diverged in zip(*columns, broken(flat), strict=True):
@@ -235,50 +245,27 @@ def _along_distance(
     *,
     steps: bool,
 ) -> None:
-    """The medians once more, against the mean distance between the blocks' spectra."""
+    """Draw the medians against the mean distance between the spectra of the blocks."""
     for name, line in part[part[x].notna()].sort_values(x, kind="stable").groupby("optimizer", sort=False):
         colour, at, points = colours[str(name)], floats(line["js_distance"]), _Points.of(line, heights, steps=steps)
-        axes.plot(at, points.median, color=colour, linewidth=0.9, linestyle=LINES.get(str(name), "-"), marker="o",
+        axes.plot(at, points.median, color=colour, linewidth=0.9, linestyle=style_of(str(name)).stroke, marker="o",
                   markersize=3)  # fmt: skip
         points.mark(axes, at, colour, marks, str(name))
-    most = float(np.log(2))
-    axes.axvline(most, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
-    axes.set_xlim(-0.03 * most, 1.03 * most)
-    axes.set_xticks([0, 0.2, 0.4, 0.6, most], ["0", "0.2", "0.4", "0.6", "ln 2"])
+    largest = float(np.log(2))
+    axes.axvline(largest, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
+    axes.set_xlim(-0.03 * largest, 1.03 * largest)
+    axes.set_xticks([0, 0.2, 0.4, 0.6, largest], ["0", "0.2", "0.4", "0.6", "ln 2"])
     heights.set(axes.yaxis, above=marks.above)
 
 
-def _fit(texts: Sequence[Mapping[str, str]], tall: float) -> bool:
-    return max(len(ends) * _lines_in(ends) for ends in texts) * 0.128 <= tall
-
-
-def _lines_in(texts: Mapping[str, str]) -> int:
-    return max((text.count("\n") + 1 for text in texts.values()), default=1)
+def _fit(texts: Sequence[Mapping[str, str]], height: float) -> bool:
+    """Whether the labels of each panel fit beside it."""
+    return max(sum(text.count("\n") + 1 for text in labels.values()) for labels in texts) * 0.128 <= height
 
 
 def _all_reach_the_end(table: pd.DataFrame, x: str, scale: Scale) -> bool:
-    """Whether every line ends so far to the right that a label beside the panel is beside its end."""
+    """Whether every line ends near the right side of its panel, where its label is."""
     last = table.groupby("optimizer", sort=False)[x].max().dropna().to_numpy(dtype=float)
-    ends = scale.place(np.append(scale.values[[0, -1]], last))
+    ends = scale.positions(np.append(scale.values[[0, -1]], last))
     ends = np.log10(ends) if scale.kind == "log" else ends
     return bool((ends[2:] - ends[0] >= 0.8 * (ends[1] - ends[0])).all())
-
-
-def _label_ends(axes: Axes, ends: Mapping[str, float], texts: Mapping[str, str], colours: Mapping[str, str]) -> None:
-    """Write labels beside the panel at the heights of the lines' ends, pushed apart where they would touch."""
-    known = [name for name in colours if name in ends and name in texts]  # in the order of the marks above a limit
-    if not known:
-        return
-    names = sorted(known, key=lambda name: ends[name])
-    tall = axes.get_position().height * axes.get_figure().get_figheight() * 72  # type: ignore[union-attr]
-    wanted = axes.transAxes.inverted().transform(axes.transData.transform([(1, ends[name]) for name in names]))[:, 1]
-    wanted = np.clip(wanted, 0, 1) * tall
-    for name, at, level in zip(names, spread(wanted, 9.2 * _lines_in(texts), tall), wanted, strict=True):
-        colour = colours[name]
-        if abs(at - level) > 3:
-            thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1.5}
-            axes.annotate("", (1, level / tall), xycoords="axes fraction", xytext=(8, at - level),
-                          textcoords="offset points", arrowprops=thin, annotation_clip=False)  # fmt: skip
-        axes.annotate(texts[name], (1, 0), xycoords="axes fraction", xytext=(9, at), textcoords="offset points",
-                      va="center", color=colour, fontsize=7.5, fontweight="bold", linespacing=1.0,
-                      annotation_clip=False)  # fmt: skip

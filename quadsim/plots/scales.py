@@ -1,4 +1,4 @@
-"""The scales of a figure of a sweep: that of a swept axis, and that of the result, which all panels share."""
+"""The scales of sweep figures: that of a swept axis, and that of the result, which all panels share."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.medians import QUARTILES, broken, floats
-from quadsim.plots.style import power_ticks, width_of
-from quadsim.plots.words import number
+from quadsim._format import in_words
+from quadsim._quantiles import QUARTILES
+from quadsim.plots.aggregate import broken, floats
+from quadsim.plots.style import power_ticks
+from quadsim.plots.text import width_of
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
-LOG_FROM = 30  # an axis whose values span at least this factor is logarithmic
-UNEVEN_FROM = 8  # one whose widest gap is this many times its narrowest gives each value a place of its own
+MIN_LOG_SPAN = 30  # axes whose values span at least this factor are logarithmic
+MAX_GAP_RATIO = 8  # axes whose widest gap exceeds this many times the narrowest have evenly spaced values
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis of numbers: "log", "linear", or "even", with a place for each value."""
+    """An axis of numbers: "log", "linear", or "even" (evenly spaced values)."""
 
     kind: str
     values: np.ndarray
@@ -29,33 +31,33 @@ class Scale:
     @staticmethod
     def of(column: pd.Series) -> Scale:
         values = np.unique(floats(column.dropna()))
-        if values[0] > 0 and (column.name == "kappa" or values[-1] >= LOG_FROM * values[0]):
+        if values[0] > 0 and (column.name == "kappa" or values[-1] >= MIN_LOG_SPAN * values[0]):
             return Scale("log", values)
         gaps = np.diff(values)
-        uneven = gaps.size > 1 and gaps.max() > UNEVEN_FROM * gaps.min()
+        uneven = gaps.size > 1 and gaps.max() > MAX_GAP_RATIO * gaps.min()
         return Scale("even" if uneven else "linear", values)
 
-    def place(self, values: np.ndarray) -> np.ndarray:
+    def positions(self, values: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.values, values).astype(float) if self.kind == "even" else values
 
     def edges(self) -> np.ndarray:
-        """The ends of a cell around each value: half-way to its neighbours, on the scale."""
-        at = self.place(self.values)
+        """The cell edges of a heat map: half-way between neighbours, on the scale."""
+        at = self.positions(self.values)
         at = np.log10(at) if self.kind == "log" else at
         half = np.diff(at) / 2 if at.size > 1 else np.array([0.5])
         edges = np.concatenate([[at[0] - half[0]], at[:-1] + half[: at.size - 1], [at[-1] + half[-1]]])
         return 10**edges if self.kind == "log" else edges
 
     def width(self) -> float:
-        """The inches that the widest tick's number needs."""
+        """The width of the widest tick label in inches."""
         if self.kind == "log":
             return _width_at_log_ticks(*self.edges()[[0, -1]])
         return width_of([f"{value:,.4g}" for value in self.values]) + 0.02
 
     def set(self, axis: Axis, *, room: float) -> None:
-        """Limits with some room beside the values, or where their cells end; and ticks."""
+        """Set the limits, with room as a share of the axis or at the cell edges, and the ticks."""
         log = self.kind == "log"
-        at = self.place(self.values)
+        at = self.positions(self.values)
         low, high = (at if room and at.size > 1 else self.edges())[[0, -1]]
         low, high = _set_limits(axis, low, high, room, room, log=log)
         if log:
@@ -74,7 +76,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Heights:
-    """The axis of y: its ends and whether it is logarithmic."""
+    """The axis of y: its range and whether it is logarithmic."""
 
     low: float
     high: float
@@ -85,7 +87,7 @@ class Heights:
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
         if y == "steps_to_tol":
             shown = np.concatenate([lower, median, upper, limit[np.isnan(upper)]])
-        else:  # a run that explodes would flatten all the others
+        else:  # a diverging run would flatten all the others
             whole, calm = ~broken(table), (table["diverged"] == 0).to_numpy()
             shown = np.concatenate([lower[whole], median[whole], upper[calm]])
         shown = shown[np.isfinite(shown)]
@@ -95,14 +97,14 @@ class Heights:
             return Heights(1.0, 10.0, log)
         low, high = float(shown.min()), float(shown.max())
         if log:
-            wider = max((6 * low / high) ** 0.5, 1)  # what is level should look so
+            wider = max((6 * low / high) ** 0.5, 1)  # constant medians should look constant
             return Heights(low / wider, high * wider, log)
         least = max(1e-3 * abs(high), 1e-12)
         room = least / 2 if high - low < least else 0.0
         return Heights(low - room, high + room, log)
 
     def width(self) -> float:
-        """The inches that the widest tick's number needs."""
+        """The width of the widest tick label in inches."""
         from matplotlib.ticker import MaxNLocator
 
         if self.log:
@@ -119,7 +121,7 @@ class Heights:
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Powers of ten; where fewer than two of them lie in between, 2 and 5 as well, in plain numbers."""
+    """Ticks at powers of ten; with fewer than two of them in range, at 2 and 5 too, in plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     upright = axis.axis_name == "y"  # type: ignore[attr-defined]
@@ -130,16 +132,16 @@ def log_ticks(axis: Axis, low: float, high: float) -> None:
         return
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=99))
-    axis.set_major_formatter(lambda value, _: number(value))
+    axis.set_major_formatter(lambda value, _: in_words(value))
 
 
 def _set_limits(axis: Axis, low: float, high: float, below: float, above: float, *, log: bool) -> tuple[float, float]:
-    """Limits with some room, in shares of what is between two ends; these limits."""
+    """Set limits with room below and above, as shares of the range; returns the limits."""
     along = axis.axis_name  # type: ignore[attr-defined]
     low, high = (float(np.log10(end)) if log else end for end in (low, high))
     low, high = low - below * (high - low), high + above * (high - low)
     low, high = (10**low, 10**high) if log else (low, high)
-    axis.axes.set(**{f"{along}lim": (low, high)})  # before the scale, so that zeros are no matter to it
+    axis.axes.set(**{f"{along}lim": (low, high)})  # before the scale: a log scale warns of limits at 0
     if log:
         axis.axes.set(**{f"{along}scale": "log"})
         log_ticks(axis, low, high)
@@ -151,4 +153,4 @@ def _has_powers(low: float, high: float) -> bool:
 
 
 def _width_at_log_ticks(low: float, high: float) -> float:
-    return width_of(["10⁻⁸"] if _has_powers(low, high) else [number(low), number(high)]) + 0.02
+    return width_of(["10⁻⁸"] if _has_powers(low, high) else [in_words(low), in_words(high)]) + 0.02

@@ -1,9 +1,8 @@
-"""How much two blocks' spectra differ: smoothed densities of eigenvalues, and their Jensen–Shannon distance.
+"""Jensen–Shannon distances between the smoothed eigenvalue densities of blocks.
 
 JS(p, q) = ½ ∫ p ln(2p/(p+q)) + ½ ∫ q ln(2q/(p+q)), between 0 and ln 2. It is called a distance here as in the papers;
-its square root is the metric. A distance between blocks says little without the distance between two probes of the
-same block beside it, which is what chance gives. (Between single probes; the densities of blocks are means over their
-probes, and the noise of a mean of two is about half of that.)
+its square root is the metric. Compare a distance between blocks with that between two probes of one block, which is
+sampling noise (of single probes; block densities are means over probes, and a mean of two has about half the noise).
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError
+from quadsim import _validation as checks
+from quadsim._validation import InputError
 from quadsim.spectra.files import Measured, MeasuredBlock
 
 SIGMA = 1e-5**0.5  # as in the public code of arXiv 2402.16788
 SCALES = ("raw", "tenth")
-MOST_BINS = 2**22
+MAX_BINS = 2**22
 RANK = 10
 
 
@@ -35,7 +34,7 @@ def density(
 ) -> np.ndarray:
     """The density of the block's eigenvalues on a grid: a Gaussian of width `sigma` at every node, by weight.
 
-    ``scale="raw"`` takes eigenvalues as they are, ``"tenth"`` divides them by the tenth largest magnitude, so that
+    ``scale="raw"`` leaves eigenvalues unchanged, ``"tenth"`` divides them by the tenth largest magnitude, so that
     blocks of different scale can be compared in shape. Averaged over probes, unless one is named.
     """
     points = checks.numbers_of("grid must be numbers", grid)
@@ -50,34 +49,34 @@ def density(
     for number in probes:
         for node, weight in zip(block.nodes[number] / unit, block.weights[number], strict=True):
             # Beyond nine widths a Gaussian is below 1e-18 of its peak.
-            near = slice(*np.searchsorted(points, (node - 9 * sigma, node + 9 * sigma)))
-            total[near] += weight * np.exp(-0.5 * ((points[near] - node) / sigma) ** 2)
+            window = slice(*np.searchsorted(points, (node - 9 * sigma, node + 9 * sigma)))
+            total[window] += weight * np.exp(-0.5 * ((points[window] - node) / sigma) ** 2)
     return total / (len(probes) * sigma * np.sqrt(2 * np.pi))
 
 
 def unit_of(block: MeasuredBlock, scale: str) -> float:
-    """What the block's eigenvalues are divided by."""
+    """The unit in which the block's eigenvalues are measured."""
     if checks.choice("scale", scale, SCALES) == "raw":
         return 1.0
     ranked = np.sort(abs(block.nodes[0]))[::-1]
     unit = float(ranked[min(RANK, ranked.size) - 1])
     if unit == 0:
-        raise InputError(f"block {block.name}: its tenth largest eigenvalue is 0, so scale=tenth has no use")
+        raise InputError(f"block {block.name}: its tenth largest eigenvalue is 0: scale=tenth is not defined")
     return unit
 
 
 def grid(blocks: Sequence[MeasuredBlock], *, sigma: float = SIGMA, scale: str = "raw") -> np.ndarray:
     """The points k·sigma/4, k whole, within nine widths of a node; elsewhere the densities vanish.
 
-    Sums over them are integrals to rounding, for a Gaussian is smooth at this spacing; and blocks of any range can be
-    compared, for only what lies near their nodes is looked at.
+    Sums over them are integrals to rounding, since a Gaussian is smooth at this spacing; their number depends on the
+    nodes, not on the range of eigenvalues.
     """
     step = checks.real("sigma", sigma, above=0) / 4
     nodes = np.concatenate([part / unit_of(block, scale) for block in blocks for part in block.nodes])
     if abs(nodes).max() > 1e15 * step:
         raise InputError(f"sigma={sigma:g} is too small for eigenvalues up to {abs(nodes).max():g}")
-    near = np.unique(np.round(nodes / step).astype(np.int64)[:, None] + np.arange(-36, 37))
-    return near * step
+    multiples = np.unique(np.round(nodes / step).astype(np.int64)[:, None] + np.arange(-36, 37))
+    return multiples * step
 
 
 def js_distance(
@@ -92,13 +91,13 @@ def js_distance(
     """The Jensen–Shannon distance of two blocks' densities, in nats: 0 to ln 2.
 
     With ``normalised=False``, the variant whose values in the literature exceed ln 2: densities at the points of a grid
-    of `bins` points are put into the sum as if they were probabilities. Where bins are narrower than `sigma` it is the
+    of `bins` points are summed as if they were probabilities. Where bins are narrower than `sigma` it is the
     normalised distance divided by their width; wider ones miss the peaks. So it depends on the bins and on the range of
-    eigenvalues: compare it with nothing made otherwise.
+    eigenvalues: compare only values with the same bins and range.
     """
     points = grid([one, other], sigma=sigma, scale=scale)
     if not normalised:
-        points = np.linspace(points[0], points[-1], checks.whole("bins", bins, at_least=2, at_most=MOST_BINS))
+        points = np.linspace(points[0], points[-1], checks.whole("bins", bins, at_least=2, at_most=MAX_BINS))
     p, q = (density(block, points, sigma=sigma, scale=scale) for block in (one, other))
     return _js(p / p.sum(), q / q.sum()) if normalised else _js(p, q)
 
@@ -107,13 +106,13 @@ def _js(p: np.ndarray, q: np.ndarray) -> float:
     middle = (p + q) / 2
     total = 0.0
     for part in (p, q):
-        there = part > 0
-        total += 0.5 * float(np.sum(part[there] * np.log(part[there] / middle[there])))
+        positive = part > 0
+        total += 0.5 * float(np.sum(part[positive] * np.log(part[positive] / middle[positive])))
     return max(total, 0.0)
 
 
 def probe_distance(block: MeasuredBlock, *, sigma: float = SIGMA, scale: str = "raw") -> float | None:
-    """The mean distance between the densities that two probes of one block give: the noise; None with one probe."""
+    """The mean distance between the densities of two probes of one block, the noise; None with one probe."""
     if block.probes < 2:
         return None
     points = grid([block], sigma=sigma, scale=scale)
@@ -161,11 +160,11 @@ def js_matrix(
     return Distances(tuple(names), matrix, mean, noise)
 
 
-WIDTH = 0.5  # decades
-MOST_COMPARED = 64  # blocks
+DEFAULT_WIDTH = 0.5  # decades
+MAX_BLOCKS = 64  # blocks
 
 
-def eigenvalue_distance(blocks: Sequence[Any], *, width: float = WIDTH) -> float:
+def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) -> float:
     """How much the spectra of a problem's blocks differ: the mean Jensen–Shannon distance over pairs, 0 to ln 2.
 
     The density of a block is that of log₁₀ of its eigenvalues, each a Gaussian of `width` decades: eigenvalues that
@@ -177,8 +176,8 @@ def eigenvalue_distance(blocks: Sequence[Any], *, width: float = WIDTH) -> float
     parts = [np.log10(checks.numbers_of("eigenvalues must be numbers", block)) for block in blocks]
     if len(parts) < 2:
         raise InputError(f"distances need at least two blocks, got {len(parts)}")
-    if len(parts) > MOST_COMPARED:
-        parts = [parts[k] for k in np.linspace(0, len(parts) - 1, MOST_COMPARED).round().astype(int)]
+    if len(parts) > MAX_BLOCKS:
+        parts = [parts[k] for k in np.linspace(0, len(parts) - 1, MAX_BLOCKS).round().astype(int)]
     low, high = min(part.min() for part in parts), max(part.max() for part in parts)
     points = np.arange(low - 7 * width, high + 7 * width, width / 8)
     p = np.stack([np.exp(-0.5 * ((points[:, None] - part) / width) ** 2).mean(axis=1) for part in parts])

@@ -1,18 +1,15 @@
-"""Files of spectra: what `quadsim measure` writes, and a user's own eigenvalues in .npz or CSV. Nothing is unpickled.
+"""Files of spectra: those of `quadsim measure`, and users' eigenvalues in .npz or CSV. Nothing is unpickled.
 
 A measured file is an .npz with one array for each block and probe, called ``layer3.query/0``, whose rows are nodes,
-weights and residuals, and with the text ``provenance``: JSON that says what was measured, how, and the command that
-measures it again. A user's .npz holds one vector of eigenvalues for each block; a user's CSV has one column for each
+weights and residuals, and with the text ``provenance``: JSON with what was measured, how, and the command that
+repeats it. A user's .npz holds one vector of eigenvalues for each block; a user's CSV has one column for each
 block under its name, or the columns ``block`` and ``eigenvalue``.
 """
 
 from __future__ import annotations
 
 import csv
-import errno
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from quadsim import _files
-from quadsim.checks import InputError
+from quadsim._validation import InputError
 
-MOST_BYTES = 2**28  # of a file, unpacked
+MAX_BYTES = 2**28  # of a file, unpacked
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class MeasuredBlock:
 
     @property
     def largest(self) -> float:
-        """The largest magnitude of an eigenvalue that any probe saw."""
+        """The largest magnitude of a node over all probes."""
         return max(float(abs(nodes).max()) for nodes in self.nodes)
 
 
@@ -63,7 +60,7 @@ class Measured:
         return bool(self.provenance.get("finished", True))
 
     def block(self, name: str) -> MeasuredBlock:
-        """A block by its name; the names there are, if it is unknown."""
+        """A block by its name."""
         if name not in self.blocks:
             raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
         return self.blocks[name]
@@ -82,7 +79,7 @@ def exact(name: str, eigenvalues: Any) -> MeasuredBlock:
 
 def read(path: Path) -> Measured:
     """The spectra in a file, by its suffix: .npz or .csv."""
-    _files.check_file("network", path, at_most=MOST_BYTES)
+    _files.check_file("network", path, at_most=MAX_BYTES)
     if path.suffix.lower() == ".npz":
         return _read_npz(path)
     if path.suffix.lower() == ".csv":
@@ -93,15 +90,15 @@ def read(path: Path) -> Measured:
 def _read_npz(path: Path) -> Measured:
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
-                raise InputError(f"{path} unpacks to more than {MOST_BYTES // 2**20} MB: that is no file of spectra")
+            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
+                raise InputError(f"{path} unpacks to more than {MAX_BYTES // 2**20} MB: not a file of spectra")
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
     except InputError:
         raise
-    except Exception as error:  # numpy and zipfile raise some ten kinds on bytes that are not what they should be
+    except Exception as error:  # numpy and zipfile raise about ten kinds of exceptions on malformed files
         pickled = "pickled objects" in str(error) or "allow_pickle" in str(error)
-        why = "it holds pickled objects, which are never loaded" if pickled else "it is truncated or no .npz at all"
+        why = "it holds pickled objects, which are never loaded" if pickled else "it is truncated or not an .npz file"
         raise InputError(f"{path} cannot be read: {why}") from None
     if "provenance" in arrays:
         return _measured(path, arrays)
@@ -116,7 +113,7 @@ def _read_npz(path: Path) -> Measured:
 
 
 def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
-    """What `write` wrote, checked: a file may have been altered since."""
+    """The contents of a measured file, checked, since it may have been altered."""
     try:
         provenance = json.loads(str(arrays.pop("provenance")), parse_constant=_no_constant)
         sizes = {name: int(facts["size"]) for name, facts in provenance["blocks"].items()}
@@ -125,13 +122,13 @@ def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
         }:
             raise ValueError
         blocks = {name: _block(name, size, arrays) for name, size in sizes.items()}
-    except Exception:  # whatever is missing or of the wrong kind
-        raise InputError(f"{path} was not written by quadsim measure, or was damaged since") from None
+    except Exception:  # anything missing or of the wrong type
+        raise InputError(f"{path} was not written by quadsim measure, or is damaged") from None
     return Measured(str(provenance.get("name", path.stem)), blocks, provenance)
 
 
 def _no_constant(word: str) -> float:
-    raise ValueError(word)  # NaN and Infinity are no JSON
+    raise ValueError(word)  # NaN and Infinity are not JSON
 
 
 def _block(name: str, size: int, arrays: dict[str, np.ndarray]) -> MeasuredBlock:
@@ -164,7 +161,7 @@ def _read_csv(path: Path) -> Measured:
     columns: dict[str, list[float]] = {}
     tidy = {"block", "eigenvalue"} <= set(head)
     if not tidy and len(set(head)) < len(head):
-        raise InputError(f"{path} names a column twice: each block needs a name of its own")
+        raise InputError(f"{path} has two columns with the same name: block names must be distinct")
     for line, row in body:
         if len(row) > len(head):
             raise InputError(f"{path}, line {line}: {len(row)} cells under {len(head)} names")
@@ -174,7 +171,9 @@ def _read_csv(path: Path) -> Measured:
             if cell == "" and not tidy:
                 continue  # blocks may be of different length
             if name == "":
-                raise InputError(f"{path}, line {line}: {cell} stands under no name; a file may have no index column")
+                raise InputError(
+                    f"{path}, line {line}: {cell} is in a column without a name; index columns are not allowed"
+                )
             if not _is_number(cell):
                 raise InputError(f"{path}, line {line}: {cell!r} is not a number")
             columns.setdefault(name, []).append(float(cell))
@@ -184,7 +183,7 @@ def _read_csv(path: Path) -> Measured:
 
 
 def _is_number(cell: str) -> bool:
-    if not cell.isascii() or "_" in cell:  # what only Python takes for a number
+    if not cell.isascii() or "_" in cell:  # a number to Python only
         return False
     try:
         float(cell)
@@ -194,26 +193,16 @@ def _is_number(cell: str) -> bool:
 
 
 def write(path: Path, measured: Measured) -> None:
-    """Write a measurement, whole or not at all."""
+    """Write a measurement atomically."""
     arrays = {
         f"{name}/{probe}": np.stack([block.nodes[probe], block.weights[probe], block.residuals[probe]])
         for name, block in measured.blocks.items()
         for probe in range(block.probes)
     }
     text = json.dumps(dict(measured.provenance), ensure_ascii=False, allow_nan=False)
-    handle, draft = tempfile.mkstemp(prefix=".draft-", suffix=".npz", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
+
+    def fill(draft: Path) -> None:
+        with open(draft, "wb") as file:
             np.savez(file, provenance=np.array(text), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)  # a temporary file is private
-        os.replace(draft, path)
-    except OSError as error:  # of a write, and therefore without a name
-        Path(draft).unlink(missing_ok=True)
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+
+    _files.write_atomically(path, fill, sync=True)

@@ -1,10 +1,10 @@
-"""Sweeps: a grid of cells, cut into chunks, run anywhere, stored once.
+"""Sweeps: a grid of cells, run in chunks by an executor, each row stored once.
 
-`axes` reads what varies, `grid` makes cells of it, `code` says what computes them, `cells` runs those of one problem,
-`places` and `cluster` are where chunks run, `running` brings all of it into a store.
+`axes` parses the axes, `grid` enumerates the cells, `fingerprint` identifies the code that computes them, `execute`
+runs the cells of one problem, `executors` and `cluster` run chunks, `runner` commits their rows to a store.
 """
 
 from quadsim.sweeps.grid import LIMIT, Grid
-from quadsim.sweeps.running import Plan, place, plan, run, sweep
+from quadsim.sweeps.runner import Plan, executor, plan, run, sweep
 
-__all__ = ["LIMIT", "Grid", "Plan", "place", "plan", "run", "sweep"]
+__all__ = ["LIMIT", "Grid", "Plan", "executor", "plan", "run", "sweep"]

@@ -1,10 +1,10 @@
-"""Chunks on a Dask cluster: a running one (`tcp://host:port`, `tls://host:port`), or local processes (`local:4`).
+"""The executor on a Dask cluster: a running one (`tcp://host:port`, `tls://host:port`), or local processes (`local:4`).
 
 Trust: a scheduler runs code for whoever can connect to it, workers run what the scheduler sends, and results are
 unpickled here. With `tls://`, both sides must show a certificate that the CA of Dask's configuration has signed.
 
-Dask may run a chunk more than once, where a worker died or was thought to be dead; rows are stored once all the same,
-by their key. The only module that imports Dask.
+Dask may run a chunk more than once if a worker died or did not answer; rows are stored once, by their key. This is the
+only module that imports Dask.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from quadsim import checks, kernel_cache
-from quadsim.checks import InputError
-from quadsim.solver import cores
+from quadsim import _validation as checks
+from quadsim._processes import WorkerDiedError, sigint_blocked
+from quadsim._validation import InputError
+from quadsim.engine.compiled import kernel_cache
+from quadsim.engine.solver import cores
+from quadsim.sweeps.executors import Chunk, Done, ExecutorLostError, run_in_worker
 from quadsim.sweeps.grid import Grid
-from quadsim.sweeps.places import Chunk, Died, Done, Lost, deaf, run_elsewhere
 
-TIMEOUT = 15.0  # seconds for a cluster to answer
-LOOK = 0.5  # seconds between two looks at whether the cluster is still there
-PATIENCE = 60.0  # seconds for a cluster without workers to get one
-MAX_DETAIL = 90  # characters of another program's error within a message
+TIMEOUT_SECONDS = 15.0  # for a cluster to answer
+POLL_SECONDS = 0.5  # between checks of the cluster
+MAX_SECONDS_WITHOUT_WORKER = 60.0
+MAX_DETAIL = 90  # characters of a foreign error within a message
 LOCAL = re.compile(r"local(?::([0-9]{1,6}))?")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+")
 
 
 def check(cluster: object) -> None:
-    """Raise unless this names a cluster, and Dask is there to speak to it."""
+    """Raise unless this names a cluster and Dask is installed."""
     if not isinstance(cluster, str) or not (LOCAL.fullmatch(cluster) or ADDRESS.fullmatch(cluster)):
         raise InputError(f"cluster must be local:N or an address such as tcp://host:8786, got {checks.shown(cluster)}")
     if local := LOCAL.fullmatch(cluster):
@@ -49,22 +51,22 @@ def check(cluster: object) -> None:
         raise InputError(f"cluster={cluster} needs Dask: pip install 'quadsim[dask]'")
 
 
-def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = run_elsewhere) -> Cluster:
-    """The place that the text names; a clear sentence where it cannot be had."""
+def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT_SECONDS, work: Any = run_in_worker) -> DaskExecutor:
+    """The executor on the named cluster; InputError if it cannot be used."""
     check(cluster)
     import distributed
 
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are expected, and told by us
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # the death of a worker is expected and reported here
     if local := LOCAL.fullmatch(cluster):
         kernel_cache.check_folder()  # logs here, once, what workers do not repeat
         count = int(local[1]) if local[1] else cores()
-        made = None
+        local_cluster = None
         try:
-            with deaf(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # such as a port that was taken: another one is
-                made = distributed.LocalCluster(
+            with sigint_blocked(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as a port in use: Dask takes another
+                local_cluster = distributed.LocalCluster(
                     n_workers=count,
                     threads_per_worker=1,
                     processes=True,
@@ -72,24 +74,24 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT, work: Any = r
                     worker_dashboard_address=None,
                     silence_logs=logging.CRITICAL,
                 )
-            return Cluster(grid, _client(made, timeout), made, cluster, work)
-        except BaseException:  # Ctrl-C too: nobody else will close it
-            if made is not None:
-                made.close(timeout=5)
+            return DaskExecutor(grid, _client(local_cluster, timeout), local_cluster, cluster, work)
+        except BaseException:  # KeyboardInterrupt too: no caller has a reference yet
+            if local_cluster is not None:
+                local_cluster.close(timeout=5)
             raise
     _check_answer(cluster, timeout)
     try:
         client = _client(cluster, timeout)
     except Exception as error:
         raise InputError(f"cluster={cluster} cannot be used ({_short(error)})") from None
-    return Cluster(grid, client, None, cluster, work)
+    return DaskExecutor(grid, client, None, cluster, work)
 
 
 def _check_answer(cluster: str, timeout: float) -> None:
-    """Raise unless a Dask scheduler answers at this address, with a sentence that says what is wrong.
+    """Raise unless a Dask scheduler answers at this address.
 
     Dask's client has a time limit for connecting only: a server of another kind that accepts the connection and says
-    nothing, or speaks HTTP, would keep it waiting for ever.
+    nothing, or speaks HTTP, would block it forever.
     """
     options, kind, problem = _connection_options(cluster), None, f"cluster={cluster} is not a Dask scheduler"
 
@@ -116,7 +118,7 @@ def _check_answer(cluster: str, timeout: float) -> None:
 
 
 async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> Any:
-    """What the server at this address says it is."""
+    """The type that the server at this address reports."""
     from distributed.comm import connect
 
     async def ask() -> Any:
@@ -157,15 +159,15 @@ def _connection_options(cluster: str) -> dict[str, Any]:
 
 
 def _reason(cluster: str, timeout: float, error: Exception) -> str:
-    """Why no connection came about."""
+    """Why the connection failed."""
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
     scheme, _, host = cluster.partition("://")
-    told = " ".join(str(cause) for cause in causes)
+    text = " ".join(str(cause) for cause in causes)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return f"the certificate of cluster={cluster} is not signed by the CA of distributed.comm.tls.ca-file"
-    if "WRONG_VERSION_NUMBER" in told or "cannot convert to SSL" in told:  # it spoke before the handshake was over
+    if "WRONG_VERSION_NUMBER" in text or "cannot convert to SSL" in text:  # it spoke before the handshake was over
         return f"cluster={cluster} does not speak TLS: is it cluster=tcp://{host}?"
     if not isinstance(error, OSError):  # no port, a protocol that is not installed; a time-out is an OSError
         return f"cluster={cluster} cannot be used ({_short(error)})"
@@ -191,10 +193,9 @@ def _closed_by_peer(causes: list[BaseException]) -> bool:
 
 
 def _client(address: Any, timeout: float) -> Any:
-    """Dask's client; one that cannot be is closed at once.
+    """Dask's client; one whose start fails is closed at once.
 
-    Dask would close it when the garbage is collected, and if that happens while another client begins, both wait for
-    one lock, for ever.
+    Dask would close it in garbage collection, which deadlocks if another client is starting.
     """
     from distributed import Client
 
@@ -208,20 +209,20 @@ def _client(address: Any, timeout: float) -> Any:
     return client
 
 
-class Cluster:
-    """A Dask client as a place for chunks: a task costs milliseconds, so that chunks are longer."""
+class DaskExecutor:
+    """Runs chunks on a Dask cluster; a task costs milliseconds, so chunks are longer."""
 
     chunk_seconds = 0.5
-    deaths = 1  # Dask has tried it several times by then
+    max_deaths = 1  # Dask has already retried it on several workers
 
-    def __init__(self, grid: Grid, client: Any, made: Any, name: str, work: Any) -> None:
-        self._grid, self._client, self._made, self._name, self._work = grid, client, made, name, work
-        self._without = time.monotonic()  # since when no worker was seen
-        self.room = 2
-        self._look()
+    def __init__(self, grid: Grid, client: Any, local_cluster: Any, name: str, work: Any) -> None:
+        self._grid, self._client, self._local, self._name, self._work = grid, client, local_cluster, name, work
+        self._last_seen = time.monotonic()  # when a worker was last seen
+        self.capacity = 2
+        self._check_workers()
 
     def submit(self, chunk: Chunk) -> Any:
-        self._look()
+        self._check_workers()
         return self._client.submit(
             self._work, chunk.groups, self._grid.keys, self._grid.mark, pure=False, key=f"quadsim-{uuid.uuid4()}"
         )
@@ -234,9 +235,9 @@ class Cluster:
             ended = [future for future in listed if future.status not in ("pending",)]
             if ended:
                 return ended
-            self._look()
+            self._check_workers()
             try:
-                wait(listed, timeout=LOOK, return_when="FIRST_COMPLETED")
+                wait(listed, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 continue
             except Exception as error:
@@ -246,45 +247,47 @@ class Cluster:
         from distributed import KilledWorker
 
         try:
-            return future.result(timeout=TIMEOUT)
+            return future.result(timeout=TIMEOUT_SECONDS)
         except KilledWorker as error:
-            raise Died("every worker that ran it ended abruptly") from error
+            raise WorkerDiedError("every worker that ran it ended abruptly") from error
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             if future.status in ("cancelled", "lost") or self._client.status != "running":
                 raise self._lost() from error
-            words = " ".join(str(error).split())
-            raise Lost(f"a worker of cluster={self._name} cannot run it ({type(error).__name__}: {words})") from error
+            text = " ".join(str(error).split())
+            raise ExecutorLostError(
+                f"a worker of cluster={self._name} cannot run it ({type(error).__name__}: {text})"
+            ) from error
 
-    def _look(self) -> None:
-        """Raise if the scheduler is gone, or has had no workers for long; room for as many chunks as they can hold."""
+    def _check_workers(self) -> None:
+        """Raise if the scheduler is gone or has had no workers for long; set the capacity by the number of threads."""
         if self._client.status != "running":
             raise self._lost()
         try:
             threads = sum(self._client.nthreads().values())
         except Exception as error:
             raise self._lost() from error
-        if self._made is not None and threads < len(self._made.worker_spec):
-            self._made.scale(len(self._made.worker_spec))  # Dask gives a worker up that is away at a bad moment
+        if self._local is not None and threads < len(self._local.worker_spec):
+            self._local.scale(len(self._local.worker_spec))  # Dask does not restart every worker that dies
         if threads:
-            self._without, self.room = time.monotonic(), 2 * threads + 1
-        elif time.monotonic() - self._without > PATIENCE:
-            raise Lost(f"cluster={self._name} has had no worker for {PATIENCE:g} s")
+            self._last_seen, self.capacity = time.monotonic(), 2 * threads + 1
+        elif time.monotonic() - self._last_seen > MAX_SECONDS_WITHOUT_WORKER:
+            raise ExecutorLostError(f"cluster={self._name} has had no worker for {MAX_SECONDS_WITHOUT_WORKER:g} s")
 
-    def _lost(self) -> Lost:
-        return Lost(f"the scheduler of cluster={self._name} is gone")
+    def _lost(self) -> ExecutorLostError:
+        return ExecutorLostError(f"the scheduler of cluster={self._name} is gone")
 
     def close(self) -> None:
-        for one in (self._client, self._made):
+        for one in (self._client, self._local):
             if one is not None:
                 try:
                     one.close(timeout=5)
-                except Exception:  # what is gone need not be closed
+                except Exception:  # it is gone already
                     continue
 
 
 def _short(error: BaseException) -> str:
-    """The first line of an error, as long as a message can hold."""
+    """The first line of an error, cut to MAX_DETAIL characters."""
     first = str(error).partition("\n")[0]
     return (first if len(first) <= MAX_DETAIL else first[: MAX_DETAIL - 1] + "…") if first else type(error).__name__

@@ -1,8 +1,8 @@
-"""A grid of cells: every problem, under every seed, with the whole deck of cells.
+"""A grid of cells: every problem, under every seed, with all run configurations.
 
 The cells of one problem and seed are a group. Groups are counted without being made, and made one at a time: seeds
-outermost, so that bases drawn for a seed serve all its problems, and a sweep that is cut short has few draws of
-everything.
+outermost, so that bases drawn for a seed serve all its problems, and a sweep that is cut short has a few draws of
+every setting.
 """
 
 from __future__ import annotations
@@ -11,30 +11,36 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from quadsim import checks, grammar, request
-from quadsim.checks import InputError
-from quadsim.optimizers import OPTIMIZERS
-from quadsim.store import HALF
-from quadsim.sweeps import axes, code, deck
-from quadsim.sweeps.axes import CELL_KEYS, PROBLEM_KEYS, Value
-from quadsim.sweeps.deck import Cell
-from quadsim.sweeps.problems import Problems, Said, in_full
+from quadsim import _parsing
+from quadsim import _validation as checks
+from quadsim import keys as key_table
+from quadsim._validation import InputError
+from quadsim.keys import AXES, DEFAULT_OPTIMIZERS, KEYS, PROBLEM_AXES, RUN_AXES
+from quadsim.optimizers import from_keys
+from quadsim.problems.build import problem as build_problem
+from quadsim.sweeps import axes, fingerprint, run_configs
+from quadsim.sweeps.axes import Axis
+from quadsim.sweeps.problem_axes import OwnProblem, Problems, Values, own_problems, with_defaults
+from quadsim.sweeps.run_configs import Cell
+from quadsim.sweeps.store import KEY_HALF
 
 LIMIT = 1_000_000  # cells; the key limit= raises it
-SLACK = 20  # how many times over the combinations may be counted that turn out to be the same cells
-MOST_TRIED = 200  # problems that are made before a sweep begins, in search of one that can be
+MAX_OVERCOUNT = 20  # how many times over combinations may be counted that turn out to be the same cells
+MAX_TRIED = 200  # problems that are made before a sweep begins, in search of one that can be
+GRID_KEYS = (*AXES, "optimizers", "rules")
 
 
 @dataclass(frozen=True)
 class Group:
-    """One problem, by its keys and its seed, and which cells of the deck are to run on it."""
+    """One problem, by its keys and its seed, and which run configurations are to run on it."""
 
-    said: Said
+    values: Values
+    columns: dict[str, Any]  # of the problem, in the table
     seed: int
     cells: tuple[int, ...]
     keys: tuple[bytes, ...]
@@ -42,32 +48,97 @@ class Group:
     def only(self, places: Sequence[int]) -> Group:
         """The same group with some of its cells."""
         cells, keys = tuple(self.cells[place] for place in places), tuple(self.keys[place] for place in places)
-        return Group(self.said, self.seed, cells, keys)
+        return Group(self.values, self.columns, self.seed, cells, keys)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid, from keys with their texts as on the command line: ``Grid.read({"case": "3,4", "kappa": "10,100"})``."""
+    """A grid: ``Grid.read({"case": "3,4", "kappa": "10,100"})``, or ``Grid.of({"case": [3, 4], "kappa": [10, 100]})``.
+
+    ``keys`` are the texts of the command line that give the same grid, but for problems of the user's own.
+    """
 
     keys: dict[str, str]
-    axes: dict[str, tuple[Value, ...]]
+    axes: dict[str, Axis]
     seeds: Sequence[int]
     problems: Problems
     deck: tuple[Cell, ...]
     left_out: dict[str, int]  # combinations that make no cell, by what is wrong with them
+    own: dict[str, OwnProblem] = field(default_factory=dict)  # problems of the user's own, by name
 
     @classmethod
     def read(cls, keys: dict[str, str], limit: int = LIMIT) -> Grid:
-        for key in keys:
-            if "." not in key and key not in axes.KEYS:
-                _refuse(key, keys)
-        _check_most(keys, limit)
-        given = {key: axes.values(key, text) for key, text in keys.items() if key in axes.AXES and key != "seed"}
-        seeds = axes.seeds(keys.get("seed", "0"))
-        names, dotted = deck.read_optimizers(keys)
-        cells, left_out = deck.read(given, names, dotted)
-        problems = Problems({key: values for key, values in given.items() if key in PROBLEM_KEYS})
-        grid = cls(keys, {**given, **dotted}, seeds, problems, cells, left_out)
+        """The grid of these texts. With the key ``problem`` it has run configurations, and no problems."""
+        _check_keys(keys)
+        everything, of_one = combinations(keys)
+        _check_count(everything, of_one, limit)
+        given = {key: axes.values(key, text) for key, text in keys.items() if key in AXES and key != "seed"}
+        if "rules" in keys:
+            from_keys.load_rules(_parsing.several("rules", keys["rules"]))
+        names = from_keys.checked_names(_parsing.several("optimizers", keys.get("optimizers", DEFAULT_OPTIMIZERS)))
+        settings = run_configs.read_settings(names, _dotted(keys))
+        return cls._made(keys, given, axes.seeds(keys.get("seed", "0")), names, settings, limit)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], limit: int = LIMIT, problem: Any = None) -> Grid:
+        """The grid of values from Python."""
+        flat: dict[str, Any] = {}
+        for name, value in given.items():
+            settings = value if isinstance(value, Mapping) and name not in GRID_KEYS else None  # adam={"beta2": …}
+            for key, one in ((name, value),) if settings is None else ((f"{name}.{k}", v) for k, v in settings.items()):
+                owner, dot, setting = key.partition(".")
+                key = f"{owner.replace('_', '-')}.{setting}" if dot and key not in KEYS else key
+                if key in flat:
+                    raise InputError(f"{key} is given twice: {checks.shown(flat[key])} and {checks.shown(one)}")
+                flat[key] = one
+        _check_keys(flat)
+        rules = flat.pop("rules", None)
+        if rules is not None:
+            rules = [str(path) for path in axes.listed("rules", rules)]
+            from_keys.load_rules(rules)
+        names, own_settings = axes.optimizers(flat.pop("optimizers", DEFAULT_OPTIMIZERS))
+        settings = _dotted(flat)
+        for key in own_settings:
+            if key in settings:
+                raise InputError(f"{key} is given twice: {own_settings[key][0]} and {checks.shown(settings[key])}")
+        counts = {key: axes.count(key, value) for key, value in flat.items() if isinstance(value, str)}
+        everything, of_one = _count(counts, [name.lower().replace("_", "-") for name in names])
+        _check_count(everything * counts.get("seed", 1), of_one, limit)
+        sized = {key: axes.axis(key, value) for key, value in flat.items() if key in AXES}
+        given_seeds = sized.pop("seed", range(1))
+        seeds = given_seeds if isinstance(given_seeds, range) else [0 if one is None else one for one in given_seeds]
+        names = from_keys.checked_names(names)
+        dotted = run_configs.read_settings(names, own_settings | settings)
+        counts = {key: len(axis) for key, axis in (*sized.items(), *dotted.items())}
+        everything, of_one = _count(counts, names)
+        _check_count(everything * _length(seeds), of_one, limit)
+        record = {key: axes.axis_text(key, axis) for key, axis in (*sized.items(), *dotted.items())}
+        record |= {"seed": axes.axis_text("seed", seeds)} if "seed" in flat else {}
+        record |= {"optimizers": ",".join(names)} | ({"rules": ",".join(rules)} if rules else {})
+        own = {} if problem is None else own_problems(problem, seeds[0])
+        if own:
+            for key in sized:
+                if key in PROBLEM_AXES:
+                    raise InputError(f"{key} is for case= and spectrum=, not for problem=")
+            record["problem"] = ",".join(own)
+        return cls._made(record, dict(sized), seeds, names, dotted, limit, own)  # type: ignore[arg-type]
+
+    @classmethod
+    def _made(
+        cls,
+        keys: dict[str, str],
+        given: dict[str, Axis],
+        seeds: Sequence[int],
+        names: Sequence[str],
+        settings: Mapping[str, Axis],
+        limit: int,
+        own: Mapping[str, OwnProblem] | None = None,
+    ) -> Grid:
+        cells, left_out = run_configs.read(given, names, settings)
+        problems = Problems({key: axis for key, axis in given.items() if key in PROBLEM_AXES})
+        if own or "problem" in keys:
+            problems = Problems({"problem": tuple(own or ())})
+        grid = cls(dict(keys), {**given, **settings}, seeds, problems, cells, left_out, dict(own or {}))
         if grid.cells > limit:
             raise _too_many(grid.cells, limit)
         return grid
@@ -76,15 +147,15 @@ class Grid:
     def swept(self) -> list[str]:
         """The columns that vary, in the order in which they were given: the axes, without the seed."""
         names = [
-            axes.column(*key.split(".", 1)) if "." in key else key
-            for key, values in self.axes.items()
-            if len(values) > 1
+            axes.column(*key.split(".", 1)) if "." in key and key not in KEYS else key
+            for key, axis in (*self.problems.axes.items(), *self.axes.items())
+            if len(axis) > 1
         ]
         return list(dict.fromkeys([*names, *(["optimizer"] if len({c.optimizer.name for c in self.deck}) > 1 else [])]))
 
     @property
     def groups(self) -> int:
-        return self.problems.count * len(self.seeds)
+        return self.problems.count * _length(self.seeds)
 
     @property
     def cells(self) -> int:
@@ -92,16 +163,18 @@ class Grid:
 
     @cached_property
     def name(self) -> str:
-        """What tells this grid from others, whatever the order of its keys and the way its numbers are written."""
-        told = {key: sorted(map(str, values)) for key, values in self.axes.items()}
-        told["optimizers"] = sorted({cell.optimizer.name for cell in self.deck})
+        """The identity of this grid, whatever the order of its keys and the way its numbers are written."""
+        parts = {key: sorted(axes.axis_text(key, [value]) for value in axis) for key, axis in self.axes.items()}
+        parts["optimizers"] = sorted({cell.optimizer.name for cell in self.deck})
         ends = [self.seeds[0], self.seeds[-1], len(self.seeds)]
-        told["seed"] = [str(seed) for seed in (ends if isinstance(self.seeds, range) else sorted(self.seeds))]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        parts["seed"] = [str(seed) for seed in (ends if isinstance(self.seeds, range) else sorted(self.seeds))]
+        if self.own:
+            parts["problem"] = sorted(problem.digest() for problem in self.own.values())
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def mark(self) -> str:
-        """Distinguishes this deck, the code that runs it and the data that it draws from."""
+        """The identity of the run configurations, the code that runs them and the data that problems draw from."""
         lines = [cell.name + cell.code.digest for cell in self.deck]
         lines += [f"{name}={digest}".encode() for name, digest in self._data]
         return hashlib.sha256(b"\n\n".join(lines)).hexdigest()
@@ -110,83 +183,117 @@ class Grid:
     def _data(self) -> list[tuple[str, str]]:
         """The files of measured spectra that its problems draw from, each with its hash."""
         named = itertools.product(self.axes.get("case", (None,)), self.axes.get("network", (None,)))
-        return sorted({code.of_data(case, network) for case, network in named})
+        return sorted({fingerprint.of_data(case, network) for case, network in named})
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of its cells, by the code half of their keys."""
         kinds = {cell.code.digest: cell.code for cell in self.deck}.values()
         return {
-            code.code_half(kind, digest, HALF): {**kind.parts(), **({"data": {name: digest}} if name else {})}
+            fingerprint.code_half(kind, digest, KEY_HALF): {
+                **kind.parts(),
+                **({"data": {name: digest}} if name else {}),
+            }
             for kind in kinds
             for name, digest in self._data
         }
 
-    def walk(self) -> Iterator[Group]:
-        """All groups with all their cells and keys: half of a key says what the cell is, half by what code."""
+    def iter_groups(self) -> Iterator[Group]:
+        """All groups with all their cells and keys: half of a key is the cell's definition, half is its code."""
         everything = tuple(range(len(self.deck)))
         halves: dict[str, list[bytes]] = {}
-        problems: Any = ((said, *_hashed(said)) for said in self.problems)
+        problems: Any = ((values, *_hashed(values)) for values in self.problems)
         if len(self.seeds) > 1:
             problems = list(problems)
         for seed in self.seeds:
-            for said, begun, data in problems:
+            for values, columns, begun, data in problems:
                 of_seed = begun.copy()
+                if "problem" in values:
+                    of_seed.update(f"data={self._digest(values['problem'], seed)}\n".encode())
+                    values = {**values, "drawn": self.own[values["problem"]].with_seed(seed)}
                 of_seed.update(f"seed={seed}\n".encode())
                 if data not in halves:
-                    halves[data] = [code.code_half(cell.code, data, HALF) for cell in self.deck]
+                    halves[data] = [fingerprint.code_half(cell.code, data, KEY_HALF) for cell in self.deck]
                 keys = []
                 for cell, half in zip(self.deck, halves[data], strict=True):
                     one = of_seed.copy()
                     one.update(cell.name)
-                    keys.append(one.digest()[:HALF] + half)
-                yield Group(said, seed, everything, tuple(keys))
+                    keys.append(one.digest()[:KEY_HALF] + half)
+                yield Group(values, columns, seed, everything, tuple(keys))
+
+    def _digest(self, name: str, seed: int) -> str:
+        if (name, seed) not in self._digests:
+            self._digests[name, seed] = self.own[name].with_seed(seed).digest()
+        return self._digests[name, seed]
+
+    @cached_property
+    def _digests(self) -> dict[tuple[str, int], str]:
+        return {}
 
     def check(self) -> None:
         """Raise if no problem of the grid can be made: what is wrong with the first is then wrong with all."""
         first: Exception | None = None
-        for said in itertools.islice(self.problems, MOST_TRIED):
+        for values in itertools.islice(self.problems, MAX_TRIED):
             try:
-                request.read_problem(said, self.seeds[0])
+                if not self.own:
+                    build_problem(seed=self.seeds[0], **values)
                 return
             except Exception as error:
                 first = first or error
-        if isinstance(first, InputError) and self.problems.count <= MOST_TRIED:
+        if isinstance(first, InputError) and self.problems.count <= MAX_TRIED:
             raise first
 
 
-def _hashed(said: Said) -> tuple[Any, str]:
-    """The beginning of the keys of a problem's cells, and the hash of its data."""
-    lines = [f"{key}={text}\n" for key, text in sorted(in_full(said).items())]
-    return hashlib.sha256("".join(lines).encode()), code.of_data(said.get("case"), said.get("network"))[1]
+def _hashed(values: Values) -> tuple[dict[str, Any], Any, str]:
+    """The columns of a problem, the beginning of the keys of its cells, and the hash of its data."""
+    full = with_defaults(values)
+    columns = {key: key_table.column(value) for key, value in full.items()}
+    columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
+    lines = [f"{key}={key_table.text(value)}\n" for key, value in sorted(full.items())]
+    data = fingerprint.of_data(values.get("case"), values.get("network"))[1]
+    return columns, hashlib.sha256("".join(lines).encode()), data
 
 
-def _refuse(key: str, keys: dict[str, str]) -> None:
-    """An unknown axis; a setting of an optimizer is told as such."""
-    names = grammar.several("optimizers", keys.get("optimizers", request.DEFAULT_OPTIMIZERS))
-    for name in names:
-        kind = OPTIMIZERS.get(name.lower().replace("_", "-"))
-        if kind is not None and key in kind().settings():
-            raise InputError(f"{key} is a setting of an optimizer: write for example {kind.name}.{key}={keys[key]}")
-    checks.choice("axis", key, axes.KEYS)
+def _length(seeds: Sequence[int]) -> int:
+    return seeds.stop - seeds.start if isinstance(seeds, range) else len(seeds)  # len() of a range has a limit
 
 
-def combinations(keys: dict[str, str]) -> tuple[int, int]:
-    """How many combinations the keys have, at most, and how many of them for one problem, without making any."""
-    counts = {key: axes.count(key, text) for key, text in keys.items() if key not in ("optimizers", "rules")}
-    names = keys.get("optimizers", request.DEFAULT_OPTIMIZERS).lower().replace("_", "-").split(",")
-    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name.strip()) for name in names)
-    of_one = settings * math.prod(counts.get(key, 1) for key in CELL_KEYS)
-    return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_KEYS, "seed")), of_one
+def _dotted(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of optimizers among the keys."""
+    return {key: value for key, value in keys.items() if "." in key and key not in KEYS}
 
 
-def _check_most(keys: dict[str, str], limit: int) -> None:
+def _check_keys(keys: Mapping[str, Any]) -> None:
+    """Refuse an unknown key; a setting of an optimizer is named as such."""
+    for key, value in keys.items():
+        if key in (*GRID_KEYS, "problem") or "." in key:
+            continue
+        key_table.check_renamed(key, str(value), GRID_KEYS)
+        from_keys.refuse_bare_setting(key, value, keys.get("optimizers", DEFAULT_OPTIMIZERS))
+        checks.choice("key", key, GRID_KEYS)
+
+
+def combinations(keys: Mapping[str, str]) -> tuple[int, int]:
+    """An upper bound on the combinations of these texts, and on those for one problem, without making any."""
+    counts = {key: axes.count(key, text) for key, text in keys.items() if key not in ("optimizers", "rules", "problem")}
+    names = keys.get("optimizers", DEFAULT_OPTIMIZERS).lower().replace("_", "-").split(",")
+    everything, of_one = _count(counts, [name.strip() for name in names])
+    return everything * counts.get("seed", 1), of_one
+
+
+def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
+    """Combinations of problems and runs, seeds apart, and of the runs alone."""
+    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in names)
+    of_one = settings * math.prod(counts.get(key, 1) for key in RUN_AXES)
+    return of_one * math.prod(counts.get(key, 1) for key in PROBLEM_AXES), of_one
+
+
+def _check_count(everything: int, of_one: int, limit: int) -> None:
     """Raise if there are far too many combinations, or too many for one problem, before any is made."""
-    everything, of_one = combinations(keys)
-    if everything > SLACK * limit or of_one > limit:
+    if everything > MAX_OVERCOUNT * limit or of_one > limit:
         raise _too_many(everything, limit)
 
 
 def _too_many(count: int, limit: int) -> InputError:
-    told = f"{count:,}" if count < 10**18 else f"{count:.3g}"
+    count_text = f"{count:,}" if count < 10**18 else f"{count:.3g}"
     more = f"or give limit={count if count < 10**18 else f'{count:.3g}'}"
-    return InputError(f"the grid has {told} cells, and the limit is {limit:,}: take fewer values, {more}")
+    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: take fewer values, {more}")

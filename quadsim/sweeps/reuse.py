@@ -1,6 +1,6 @@
-"""Which rows of a store the code that is here now would compute in the same way, and why not the others.
+"""Which rows of a store the present code would reproduce, and why not the others.
 
-Nothing that a store names is loaded or run: fingerprints are compared with those of optimizers that are known already.
+Nothing that a store names is loaded or run: its fingerprints are compared with those of optimizers already loaded.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from quadsim.checks import InputError
+from quadsim._validation import InputError
 from quadsim.optimizers import OPTIMIZERS
-from quadsim.store import HALF, Store
-from quadsim.sweeps import code
+from quadsim.sweeps import fingerprint
 from quadsim.sweeps.grid import Grid, combinations
+from quadsim.sweeps.store import KEY_HALF, Store
 
-MOST_WALKED = 200_000  # cells that are looked up one by one, to count those that are there
-MOST_DECK = 10_000  # of one problem
-MOST_NAMED = 6  # modules in a reason
+MAX_CELLS_COUNTED = 200_000  # one by one, in all sweeps of a store together
+MAX_CONFIGS_BUILT = 10_000  # optimizer configurations, likewise
+MAX_MODULES_NAMED = 6  # in a reason
 
 
 @dataclass
 class Reuse:
-    """How many rows are by the code that is here now; how many are not, by reason; how many need rules= to tell."""
+    """The number of rows by the present code; of others, by reason; of those that need rules= to be checked."""
 
     reusable: int = 0
     stale: dict[str, int] = field(default_factory=dict)
@@ -36,16 +36,16 @@ class Reuse:
 
 
 def reuse(store: Store) -> Reuse:
-    """What a sweep could reuse of a store."""
+    """How many rows of a store a sweep can reuse."""
     found, codes = Reuse(), store.codes()
-    for half, count in store.by_code().items():
-        parts = codes.get(half)
+    for code, count in store.rows_by_code().items():
+        parts = codes.get(code)
         if parts is None:
             found.add("computed by an earlier quadsim, which kept no fingerprints", count)
         elif _is_parts(parts) and parts["own"] and not _loaded(parts["optimizer"]):
             found.add(f"the rule {parts['optimizer']} is not loaded: rules=FILE checks it", count, known=False)
         else:
-            found.add(_why_not(half, parts) if _is_parts(parts) else "its fingerprint cannot be read", count)
+            found.add(_why_not(code, parts) if _is_parts(parts) else "its fingerprint cannot be read", count)
     return found
 
 
@@ -55,7 +55,7 @@ def _is_parts(parts: dict[str, Any]) -> bool:
     data = parts.get("data", {})
     return (
         all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
-        and parts["engine"] in code.ENTRY_POINTS
+        and parts["engine"] in fingerprint.ENTRY_POINTS
         and isinstance(data, dict)
         and all(
             isinstance(text, str) for named in (parts["modules"], parts["versions"], data) for text in named.values()
@@ -64,62 +64,62 @@ def _is_parts(parts: dict[str, Any]) -> bool:
 
 
 def _loaded(name: str) -> bool:
-    return name in OPTIMIZERS and OPTIMIZERS[name].own
+    return name in OPTIMIZERS and OPTIMIZERS[name].user_defined
 
 
-def _why_not(half: bytes, parts: dict[str, Any]) -> str | None:
-    """Why rows of this fingerprint would be computed again; None if they would not."""
+def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
+    """Why rows with this fingerprint would be recomputed; None if they would not."""
     name = parts["optimizer"]
-    if name not in OPTIMIZERS or OPTIMIZERS[name].own != parts["own"]:
+    if name not in OPTIMIZERS or OPTIMIZERS[name].user_defined != parts["own"]:
         return f"there is no such optimizer {name} now"
     try:
-        now = code.of_cell(OPTIMIZERS[name], parts["engine"], parts["noisy"])
+        new = fingerprint.of_cell(OPTIMIZERS[name], parts["engine"], parts["noisy"])
     except InputError as error:
         return str(error)
-    data = {network: code.of_network(network) for network in parts.get("data", {})}
-    if code.code_half(now, "".join(data.values()), HALF) == half:
+    data = {network: fingerprint.of_network(network) for network in parts.get("data", {})}
+    if fingerprint.code_half(new, "".join(data.values()), KEY_HALF) == code:
         return None
-    return "; ".join(differences(parts, {**now.parts(), "data": data})) or "the way in which code is compared changed"
+    return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way in which code is hashed changed"
 
 
-def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs between two fingerprints of one kind of cell."""
-    modules = [name for name in sorted({*then["modules"], *now["modules"]})
-               if then["modules"].get(name) != now["modules"].get(name)]  # fmt: skip
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The differences of two fingerprints of one kind of cell."""
+    modules = [name for name in sorted({*old["modules"], *new["modules"]})
+               if old["modules"].get(name) != new["modules"].get(name)]  # fmt: skip
     found = []
     if modules:
-        more = f" and {len(modules) - MOST_NAMED} more" if len(modules) > MOST_NAMED else ""
-        found.append(f"code of {', '.join(modules[:MOST_NAMED])}{more} changed")
-    if then["kernel"] != now["kernel"] and (then["own"] or not modules):
-        found.append(f"the rule {then['optimizer']} changed" if then["own"] else "the kernel changed")
-    for name in sorted({*then["versions"], *now["versions"]}):
-        versions = [which["versions"].get(name, "absent") for which in (then, now)]
+        more = f" and {len(modules) - MAX_MODULES_NAMED} more" if len(modules) > MAX_MODULES_NAMED else ""
+        found.append(f"code of {', '.join(modules[:MAX_MODULES_NAMED])}{more} changed")
+    if old["kernel"] != new["kernel"] and (old["own"] or not modules):
+        found.append(f"the rule {old['optimizer']} changed" if old["own"] else "the kernel changed")
+    for name in sorted({*old["versions"], *new["versions"]}):
+        versions = [which["versions"].get(name, "absent") for which in (old, new)]
         if versions[0] != versions[1]:
             found.append(f"{name} {versions[0]} → {versions[1]}")
-    found += [f"the spectra of {name} changed" for name, digest in now["data"].items() if then["data"][name] != digest]
+    found += [f"the spectra of {name} changed" for name, digest in new["data"].items() if old["data"][name] != digest]
     return found
 
 
 class Progress:
-    """How many cells of each stored sweep have a row, by whatever code.
+    """How many cells of each stored sweep have a row, by any code.
 
-    Cells are counted one by one where they are few in all sweeps together. Otherwise, or with a user's rules that are
-    not loaded, the sweep's own count is taken, which misses rows that other sweeps have added since.
+    Cells are counted one by one up to a limit for all sweeps together. Beyond it, or with a user's rules that are not
+    loaded, the count in the sweep's record is used, which misses rows that other sweeps have added since.
     """
 
     def __init__(self, halves: set[bytes]) -> None:
         self._halves = halves
-        self._walks, self._deck = MOST_WALKED, MOST_DECK  # cells that may still be looked up, and be made
+        self._cells_left, self._configs_left = MAX_CELLS_COUNTED, MAX_CONFIGS_BUILT
 
     def done(self, one: dict[str, Any]) -> tuple[int | None, bool]:
-        """How many cells of a sweep are done; whether that is exact, or at least so many."""
-        keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # never loaded from here
+        """How many cells of a sweep are done, and whether the number is exact or a lower bound."""
+        keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # rules are never loaded from a store
         try:
             everything, of_one = combinations(keys)
-            if everything <= self._walks and of_one <= self._deck:
-                self._walks, self._deck = self._walks - everything, self._deck - of_one
-                grid = Grid.read(keys, limit=MOST_WALKED)
-                return sum(key[:HALF] in self._halves for group in grid.walk() for key in group.keys), True
-        except Exception:  # a rule that is not loaded, a key that is no more
+            if everything <= self._cells_left and of_one <= self._configs_left:
+                self._cells_left, self._configs_left = self._cells_left - everything, self._configs_left - of_one
+                grid = Grid.read(keys, limit=MAX_CELLS_COUNTED)
+                return sum(key[:KEY_HALF] in self._halves for group in grid.iter_groups() for key in group.keys), True
+        except Exception:  # a rule that is not loaded, a key that no longer exists
             pass
         return one["done"], one["done"] == one["cells"]

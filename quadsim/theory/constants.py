@@ -1,4 +1,4 @@
-"""Constants of a problem and its start that the theory speaks of: κ_eff, r, and what bounds them."""
+"""Constants of a problem and its start: κ_eff, r, and their bounds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError
-from quadsim.problem import BlockQuadratic
+from quadsim._validation import InputError
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.linear_algebra import symmetric_matrix
 
 
 def kappa_eff(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> float:
@@ -38,7 +38,7 @@ def gradient_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) ->
 
 
 def first_gradient(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> np.ndarray:
-    gradient = problem.curvature(start_error(problem, w0, e0=e0))
+    gradient = problem.hvp(start_error(problem, w0, e0=e0))
     if not gradient.all():
         raise InputError(
             f"the first gradient is 0 in coordinate {np.flatnonzero(gradient == 0)[0]}: frozen Adam divides by it"
@@ -107,17 +107,10 @@ def _diagonal(problem: BlockQuadratic) -> np.ndarray:
 
 def checked_block(block: Any, size: int | None = None) -> np.ndarray:
     """`block` as an (n, n) array, if it is symmetric and positive semidefinite to rounding."""
-    array = checks.numbers_of("the block must be a square matrix of numbers", block)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        raise InputError(f"the block must be a square matrix, got shape {array.shape}")
+    array = symmetric_matrix("the block", block)
     if size is not None and len(array) != size:
         raise InputError(f"the block must be {size} x {size}, got {len(array)} x {len(array)}")
     largest = np.abs(array).max()
-    if not np.isfinite(largest):
-        raise InputError(f"the block must be finite, got {array[~np.isfinite(array)][0]} in it")
-    asymmetry = np.abs(array - array.T).max()
-    if asymmetry > 1e-10 * largest:
-        raise InputError(f"the block must be symmetric, got entries that differ by {asymmetry:.3g}")
     array = (array + array.T) / 2
     least = np.linalg.eigvalsh(array)[0]
     if least < -1e-10 * largest:

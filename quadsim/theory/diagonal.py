@@ -1,7 +1,7 @@
 """Diagonal H from a Gaussian start: the law of κ_eff = max|e₀|/min|e₀|, whatever the spectrum (ledger 7).
 
-The integrals are taken over u = ln m, m the least |e₀|, by the trapezoidal rule between the points where the integrand
-has died out: it is analytic there, so the error is that of rounding.
+The integrals are over u = ln m, m the least |e₀|, by the trapezoidal rule between the points where the integrand is
+negligible: it is analytic there, so the error is rounding.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
+from quadsim import _validation as checks
 
-LARGEST_DIM = 10**9  # beyond it, d times the rounding of a logarithm is no longer small
-LARGEST_RATIO = 1e200
+MAX_DIM = 10**9  # beyond it, d times the rounding of a logarithm is no longer small
+MAX_RATIO = 1e200
 
 
 def diagonal_kappa_eff_cdf(x: float, dim: int) -> float:
@@ -104,6 +104,6 @@ def _integral(log_factor: Callable[[np.ndarray], np.ndarray], x: float, dim: int
 
 def _checked(x: Any, dim: Any) -> tuple[float, int]:
     return (
-        checks.real("x", x, at_least=1, at_most=LARGEST_RATIO),
-        checks.whole("dim", dim, at_least=2, at_most=LARGEST_DIM),
+        checks.real("x", x, at_least=1, at_most=MAX_RATIO),
+        checks.whole("dim", dim, at_least=2, at_most=MAX_DIM),
     )

@@ -1,7 +1,7 @@
-"""Adam with β2 < 1 at a constant learning rate: where it ends up instead of converging (ledger 5).
+"""Adam with β2 < 1 at a constant learning rate does not converge: its 2-cycles and its floor (ledger 5).
 
-It ends on a 2-cycle e = ±(lr/2)s that is stable, or on another orbit of about that size. Everything here is for ε = 0
-unless said, and scales with lr². Signs are rows of ±1; a cycle and its mirror image −s are one.
+It ends on a stable 2-cycle e = ±(lr/2)s, or on another orbit of about that size. Everything here is for ε = 0 unless
+stated, and scales with lr². Signs are rows of ±1; a cycle and its mirror image −s are one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError
-from quadsim.problem import BlockQuadratic
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import checked_block
 from quadsim.theory.sdp import sdp_value, sign_halves
 
@@ -22,8 +22,8 @@ from quadsim.theory.sdp import sdp_value, sign_halves
 def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float:
     """The floor for β2 → 1: time-average loss ≈ (lr²/8) SDP(H), times ((1−β1)/(1+β1))² (heuristic, 5g).
 
-    At β1 = 0 it is (1−q) times this with q ≥ 0 in every run so far (tested, 5g): read it as an upper estimate. How
-    large q can be is not known. On a stable 2-cycle q ≤ (1−β2)/(1+β2) (proved, 5e); elsewhere q has been up to 2.0
+    At β1 = 0 it is (1−q) times this with q ≥ 0 in every run so far (tested, 5g): it is an upper estimate. The largest q
+    is not known. On a stable 2-cycle q ≤ (1−β2)/(1+β2) (proved, 5e); elsewhere q has been up to 2.0
     times that (0.44 at β2 = 0.5, 0.092 at 0.9), and below √(1−β2) under search (tested, 5g-width). With momentum runs
     lie above: at β1 = 0.9, β2 ≥ 0.99 and on random blocks by 1% to 25%, at smaller β2 by more (5g-momentum).
     """
@@ -32,9 +32,9 @@ def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float
 
 @dataclass(frozen=True)
 class FloorBounds:
-    """Bounds on what Adam (β1 = 0, β2 < 1) leaves; each field states its own claim.
+    """Bounds on the floor of Adam (β1 = 0, β2 < 1); each field states its own claim.
 
-    No lower bound on the time-average loss is known: (2β2/(1+β2)) (lr²/8) tr H is none (refuted, 5g-lower).
+    No lower bound on the time-average loss is known: (2β2/(1+β2)) (lr²/8) tr H is not one (refuted, 5g-lower).
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def cycle_multipliers(block: Any, s: Any, beta2: float, beta1: float = 0.0) -> n
 
 
 def is_stable_cycle(block: Any, s: Any, beta2: float, beta1: float = 0.0) -> bool:
-    """Whether Adam returns to the cycle of s after a small push: λmax(P) < `stability_limit` (exact, 5d)."""
+    """Whether Adam returns to the cycle of s after a small perturbation: λmax(P) < `stability_limit` (exact, 5d)."""
     return bool(cycle_spectrum(block, s)[-1] < stability_limit(beta2, beta1))
 
 
@@ -145,7 +145,7 @@ def cycle_spectrum(block: Any, s: Any) -> np.ndarray:
 def contraction_depth(beta2: float) -> float:
     """ln(least |w| / lr) ≈ −π²/(2 ln(1/β2)) on the way from |w| ≫ lr to the cycle (tested, β2 → 1; 5i).
 
-    Float64 underflows from β2 ≈ 0.9934 on, and then seems to converge.
+    Float64 underflows from β2 ≈ 0.9934 on, and the run then appears to converge.
     """
     return math.pi**2 / (2 * math.log(_beta2(beta2)))
 

@@ -1,4 +1,4 @@
-"""How fast: what an optimizer guarantees for the loss, and the start that no constant learning rate beats."""
+"""Rates: bounds on the loss, and the start that is slowest for every constant learning rate."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks, closed
-from quadsim.blas import on_one_thread
-from quadsim.checks import InputError, InputTypeError, shown
-from quadsim.modes import Modes
+from quadsim import _validation as checks
+from quadsim._blas import on_one_thread
+from quadsim._validation import InputError, InputTypeError, shown
+from quadsim.engine.closed_form import exact as closed_form
+from quadsim.engine.closed_form.modes import Modes
+from quadsim.engine.trajectory import MAX_STEPS
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
-from quadsim.problem import BlockQuadratic
+from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import first_gradient, gradient_ends, r, start_error
-from quadsim.trajectory import MOST_STEPS
 
 MEASURES = {"distance": 0, "loss": 1, "gradient": 2}  # the power p of eᵀHᵖe
 
@@ -31,13 +32,13 @@ def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: A
         return float(np.exp(2 * _modes(problem, optimizer, w0, e0).log_rates().max()))
 
 
-def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = None, *, e0: Any = None) -> np.ndarray:
-    """Upper bound on loss[t]/loss[0] at these steps, tight: attained from some start at each of them.
+def bound(problem: BlockQuadratic, optimizer: Optimizer, at: Any, w0: Any = None, *, e0: Any = None) -> np.ndarray:
+    """Upper bound on loss[t]/loss[0] at the steps ``at``, tight: attained from some start at each of them.
 
     The largest p_t² over the problem's own eigenvalues (those of D^-½HD^-½, given w0, for FrozenAdam), transients
     included.
     """
-    sizes = _modes(problem, optimizer, w0, e0).sizes(checks.steps("steps", steps, at_most=MOST_STEPS))
+    sizes = _modes(problem, optimizer, w0, e0).log_sizes(checks.steps("at", at, at_most=MAX_STEPS))
     with np.errstate(over="ignore"):
         return np.exp(2 * sizes.max(axis=0))
 
@@ -45,20 +46,20 @@ def bound(problem: BlockQuadratic, optimizer: Optimizer, steps: Any, w0: Any = N
 def _modes(problem: BlockQuadratic, optimizer: Optimizer, w0: Any, e0: Any) -> Modes:
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {shown(problem)}")
-    if not closed.has_closed_form(optimizer):
+    if not closed_form.has_closed_form(optimizer):
         raise InputError(f"no factor on the loss per step is known for {getattr(optimizer, 'name', shown(optimizer))}")
     if not isinstance(optimizer, FrozenAdam):
-        return closed.modes_of(problem, optimizer, np.zeros(problem.dim))  # nothing depends on the start
+        return closed_form.modes_of(problem, optimizer, np.zeros(problem.dim))  # nothing depends on the start
     first_gradient(problem, w0, e0=e0)  # refuses a zero in it
-    return closed.modes_of(problem, optimizer, start_error(problem, w0, e0=e0))
+    return closed_form.modes_of(problem, optimizer, start_error(problem, w0, e0=e0))
 
 
-def heavy_ball_bound(kappa: float, steps: Any) -> np.ndarray:
+def heavy_ball_bound(kappa: float, at: Any) -> np.ndarray:
     """loss[t]/loss[0] ≤ (ρ^t (1 + (1+ρ)t))² for every t. Upper; attained at the eigenvector of L (4a).
 
     Needs heavy ball at its best: lr = 4/(√L + √μ)², momentum = ρ², where ρ = (√κ−1)/(√κ+1).
     """
-    root, t = np.sqrt(_kappa(kappa)), np.asarray(steps, dtype=float)
+    root, t = np.sqrt(_kappa(kappa)), np.asarray(at, dtype=float)
     rho = (root - 1) / (root + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         power = np.where(t == 0, 1.0, np.exp(t * np.log1p(-2 / (root + 1))))
@@ -66,7 +67,7 @@ def heavy_ball_bound(kappa: float, steps: Any) -> np.ndarray:
 
 
 def heavy_ball_peak(kappa: float) -> tuple[float, float]:
-    """Where `heavy_ball_bound` is largest and how large: about κ/e² at t = √κ/2, so its loss is not monotone (4a)."""
+    """The maximum of `heavy_ball_bound` as (t, height): about κ/e² at t = √κ/2, so its loss is not monotone (4a)."""
     root = np.sqrt(_kappa(kappa))
     rho = (root - 1) / (root + 1)
     decay = -np.log1p(-2 / (root + 1)) if root > 1 else np.inf
@@ -74,12 +75,12 @@ def heavy_ball_peak(kappa: float) -> tuple[float, float]:
     return float(t), float(heavy_ball_bound(kappa, t))
 
 
-def nesterov_bound(kappa: float, steps: Any) -> np.ndarray:
+def nesterov_bound(kappa: float, at: Any) -> np.ndarray:
     """loss[t]/loss[0] ≤ ((1−1/√κ)^t (1 + t/√κ))² for every t. Upper; attained at the eigenvector of μ (4c).
 
     Needs Nesterov's textbook setting: lr = 1/L, momentum = (√κ−1)/(√κ+1).
     """
-    root, t = np.sqrt(_kappa(kappa)), np.asarray(steps, dtype=float)
+    root, t = np.sqrt(_kappa(kappa)), np.asarray(at, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         power = np.where(t == 0, 1.0, np.exp(t * np.log1p(-1 / root)))
     return (power * (1 + t / root)) ** 2
@@ -100,7 +101,7 @@ def best_rate(kappa: float, method: str) -> float:
 
 
 def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: Any = None) -> Optimizer:
-    """The optimizer with what it leaves open filled in: the best learning rate and momentum, where theory knows them.
+    """The optimizer with its open settings filled in: the best learning rate and momentum, where they are known.
 
     GD 2/(μ + L) (1a), BlockGD the same by block (3), HeavyBall and Nesterov (4a, 4c-best), FrozenAdam 2/(s_min + s_max)
     over the eigenvalues s of D^-½HD^-½ (2a). Raises if no momentum is stable at the given learning rate.
@@ -112,10 +113,10 @@ def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: A
         limit = optimizer.lr_limit(problem)
         if optimizer.lr >= limit:
             raise InputError(
-                f"{optimizer.name}.lr={optimizer.lr:g} is stable at no momentum: give an lr below {limit:g}"
+                f"{optimizer.name}.lr={optimizer.lr:g} is unstable at every momentum: give an lr below {limit:g}"
             )
     error = start_error(problem, w0, e0=e0) if isinstance(optimizer, FrozenAdam) else np.zeros(problem.dim)
-    return optimizer.resolved(problem, error)
+    return optimizer.with_best_lr(problem, error)
 
 
 def best_frozen_momentum(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> FrozenAdam:
@@ -155,7 +156,7 @@ def slowest_start(problem: BlockQuadratic, measure: str = "loss") -> np.ndarray:
     """A start from which GD with *any* constant lr keeps loss[t+1]/loss[t] ≥ ((κ−1)/(κ+1))² for every t (tight, 1b).
 
     e₀ = u_μ/μ + u_L/L with unit eigenvectors of the two extreme eigenvalues; it does not depend on the lr. ``measure``
-    says of what: "loss", the squared "distance" |e|² or the squared "gradient" norm; the coefficients are λ^-(p+1)/2
+    is "loss", the squared "distance" |e|² or the squared "gradient" norm; the coefficients are λ^-(p+1)/2
     for eᵀHᵖe.
     """
     power = MEASURES[checks.choice("measure", measure, MEASURES)]

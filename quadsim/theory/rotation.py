@@ -1,7 +1,7 @@
-"""Two dimensions, H = R(θ) diag(1, κ) R(θ)ᵀ: what a diagonal scaling can do, and what frozen Adam gets (ledger 8).
+"""Two dimensions, H = R(θ) diag(1, κ) R(θ)ᵀ: the best diagonal scaling, and κ_eff of frozen Adam (ledger 8).
 
-Everything is written with sinh of half the log of a condition number, which keeps its digits near κ = 1, where
-cosh does not. Angles are in radians; they and the ratios may be arrays.
+Formulas use sinh of half the log of a condition number, which is accurate near κ = 1, where cosh is not.
+Angles are in radians; they and the ratios may be arrays.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError
+from quadsim import _validation as checks
+from quadsim._validation import InputError
 from quadsim.theory.constants import checked_block
 
 

@@ -1,8 +1,8 @@
 """The Zipf bigram model: GD against sign descent where frequencies fall like 1/k (ledger 10).
 
-Row k of a d x d table W is seen with probability π_k = 1/(k H_d); its targets p_kj are some permutation of π itself.
-The loss is ½Σ_k π_k Σ_j (W_kj − p_kj)², W starts at 0, and every loss here is relative to the first one.
-Sign descent moves each entry by lr towards its target, so that all rows look alike and the errors start at π_j.
+Row k of a d x d table W is drawn with probability π_k = 1/(k H_d); its targets p_kj are some permutation of π itself.
+The loss is ½Σ_k π_k Σ_j (W_kj − p_kj)², W starts at 0, and every loss here is relative to the initial one.
+Sign descent moves each entry by lr towards its target, so all rows are equal up to permutation; errors start at π_j.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from quadsim import checks
-from quadsim.checks import InputError, InputTypeError
+from quadsim import _validation as checks
+from quadsim._validation import InputError, InputTypeError
 
-LARGEST_DIM = 10**7  # one float for each k
-LARGEST_STEPS = 10**15
+MAX_DIM = 10**7  # one float for each k
+MAX_STEPS = 10**15
 PARITIES = ("pair", "odd", "even")
 
 
-def zipf_gd_loss(dim: int, steps: Any, alpha: float = 1.0) -> Any:
-    """loss[t]/loss[0] = Σ π_k (1 − k^-α)^2t of GD with lr = 1/π_1, π_k ∝ k^-α; steps may be an array (exact, 10)."""
-    steps = _steps(steps)
+def zipf_gd_loss(dim: int, at: Any, alpha: float = 1.0) -> Any:
+    """loss[t]/loss[0] = Σ π_k (1 − k^-α)^2t of GD with lr = 1/π_1, π_k ∝ k^-α, at step(s) ``at`` (exact, 10)."""
+    steps = _steps(at)
     frequency, log_factor = _modes(dim, alpha)
     losses = np.array([_gd_loss(frequency, log_factor, t) for t in steps.ravel()]).reshape(steps.shape)
     return float(losses) if losses.ndim == 0 else losses
@@ -52,23 +52,23 @@ def zipf_gd_time_formula(dim: int, eps: float) -> float:
     return dim / 2 * math.exp(u)
 
 
-def zipf_sign_loss(dim: int, steps: Any, lr: float) -> Any:
-    """loss[n]/loss[0] of sign descent with a constant lr; steps may be an array (exact, 10).
+def zipf_sign_loss(dim: int, at: Any, lr: float) -> Any:
+    """loss[n]/loss[0] of sign descent with a constant lr, at step(s) ``at`` (exact, 10).
 
     An error that starts at δ is δ − n·lr before step k = ⌈δ/lr⌉, then k·lr − δ and δ − (k−1)lr in turn. One that
     hits 0 exactly moves on like any other, so that the loss is continuous in lr.
     """
-    steps, targets = _steps(steps), _Targets.of(dim)
+    steps, targets = _steps(at), _Targets.of(dim)
     rates = np.array([checks.real("lr", lr, above=0)])
     losses = np.array([targets.losses(n, rates)[0] for n in steps.ravel()]).reshape(steps.shape)
     return float(losses) if losses.ndim == 0 else losses
 
 
 def zipf_sign_best_lr(dim: int, steps: int, parity: str = "pair") -> tuple[float, float]:
-    """(lr, loss): the best constant lr for that many steps, and what it reaches (by search; 10).
+    """(lr, loss): the best constant lr for that many steps, and the loss it reaches (by search; 10).
 
     ``parity`` "pair" takes the mean over this step and the next; "odd" and "even" take steps of that parity, and are
-    different questions: at even steps the small errors are back where they started, whatever the lr.
+    different questions: at even steps small errors are at their initial values, whatever the lr.
     For d ≥ 1000 no lr on a grid of 20,000 did better; for small d the loss has many near-equal minima.
     """
     parity = checks.choice("parity", parity, PARITIES)
@@ -86,7 +86,7 @@ def zipf_sign_time(dim: int, eps: float, parity: str = "pair") -> int:
     """
     eps = checks.real("eps", eps, at_least=1e-4, below=1)
     parity = checks.choice("parity", parity, PARITIES)
-    targets = _Targets.of(checks.whole("dim", dim, at_least=1000, at_most=LARGEST_DIM))
+    targets = _Targets.of(checks.whole("dim", dim, at_least=1000, at_most=MAX_DIM))
     if parity == "even":
         return next(n for n in itertools.count(2, 2) if _best_lr(targets, n, parity)[1] <= eps)
     guess = int(zipf_sign_time_formula(dim, min(eps, 0.3), parity))
@@ -106,7 +106,7 @@ def zipf_sign_time_formula(dim: int, eps: float, parity: str = "pair") -> float:
 
 
 def _tail_weight(dim: int, parity: str) -> float:
-    """How many lr² the small errors cost."""
+    """The loss of the small errors, in units of lr²."""
     return {"pair": dim / 2, "odd": dim, "even": 0}[parity]
 
 
@@ -139,7 +139,7 @@ class _Targets:
 
 
 def _best_lr(targets: _Targets, steps: int, parity: str) -> tuple[float, float]:
-    """A search from the lr that balances the first error and the tail on upwards, then closing in on the best."""
+    """Grid search upwards from the lr that balances the first error and the tail, refined around the best."""
     first = targets.delta[0]
     middle = first * steps / (steps**2 + _tail_weight(targets.delta.size, parity))
     low, high, count = middle / 1.5, 1.5 * min(middle / first, first), 4000 if parity == "even" else 250
@@ -182,13 +182,13 @@ def _first(holds: Callable[[int], bool], guess: int = 1) -> int:
 
 
 def _dim(dim: Any) -> int:
-    return checks.whole("dim", dim, at_least=2, at_most=LARGEST_DIM)
+    return checks.whole("dim", dim, at_least=2, at_most=MAX_DIM)
 
 
-def _steps(steps: Any) -> np.ndarray:
-    sentence = f"steps must be whole numbers from 0 to {LARGEST_STEPS:g}"
-    array = checks.numbers_of(sentence, steps)
-    for entry in array[~((array >= 0) & (array <= LARGEST_STEPS) & (array == np.floor(array)))][:1]:
+def _steps(at: Any) -> np.ndarray:
+    sentence = f"at must be whole numbers from 0 to {MAX_STEPS:g}"
+    array = checks.numbers_of(sentence, at)
+    for entry in array[~((array >= 0) & (array <= MAX_STEPS) & (array == np.floor(array)))][:1]:
         raise InputError(f"{sentence}, got {entry:g}")
     if array.size == 0:
         raise InputTypeError(f"{sentence}, got none")

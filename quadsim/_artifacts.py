@@ -1,0 +1,100 @@
+"""A result on disk: figures, tables and the settings that made them, written together or not at all."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import json
+import os
+import platform
+import stat
+import tempfile
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim import plots
+from quadsim._files import AtomicFiles
+from quadsim._validation import InputError, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PACKAGES = ("quadsim", "numpy", "scipy", "numba", "llvmlite", "matplotlib", "pandas")
+UNSTAMPED = {".png": {"Software": None}, ".svg": {"Date": None}}  # metadata left out: equal figures are equal files
+
+
+def check_folder(folder: Path, key: str = "out") -> None:
+    """Raise unless files can be written to the folder, creating it if necessary; nothing is left behind."""
+    try:
+        with AtomicFiles() as files:
+            files.make_folder(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        if getattr(error, "errno", None) == errno.EEXIST:
+            reason = "a symbolic link that leads nowhere" if folder.is_symlink() else "not a folder"
+        raise InputError(f"{key}={shown(str(folder))} cannot be written ({reason}): give a folder that can") from None
+
+
+def check_file(path: Path, key: str = "out") -> None:
+    """Raise unless a file can be written under this name; nothing is left behind."""
+    check_folder(path.parent, key)
+    try:
+        found = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{key}={shown(str(path))} cannot be written ({reason})") from None
+    if not stat.S_ISREG(found):
+        raise InputError(f"{key}={shown(str(path))} is no regular file: give another name")
+
+
+def write(
+    folder: Path,
+    stem: str,
+    figures: Figure | dict[str, Figure],
+    tables: dict[str, pd.DataFrame],
+    settings: dict[str, Any],
+    texts: dict[str, str] | None = None,
+) -> list[Path]:
+    """Write stem{suffix}.png and .svg for each figure, stem{suffix}.csv for each table, stem.json; the paths written.
+
+    ``texts`` are written to stem{suffix} unchanged. No file appears before all of them are complete.
+    """
+    content = {".json": json.dumps(settings, indent=2, ensure_ascii=False, allow_nan=False) + "\n", **(texts or {})}
+    with AtomicFiles() as files:
+        files.make_folder(folder)
+        for mark, figure in (figures if isinstance(figures, dict) else {"": figures}).items():
+            for suffix, metadata in UNSTAMPED.items():
+                files.write(folder / f"{stem}{mark}{suffix}", partial(_draw, figure, metadata=metadata))
+        for suffix, frame in tables.items():
+            files.write(folder / f"{stem}{suffix}.csv", partial(frame.to_csv, index=False))
+        for suffix, text in content.items():
+            files.write(folder / f"{stem}{suffix}", partial(Path.write_text, data=text, encoding="utf-8"))
+        return files.commit()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write one text atomically, creating its folder if necessary; an existing file keeps its permissions."""
+    with AtomicFiles() as files:
+        files.make_folder(path.parent)
+        files.write(path, partial(Path.write_bytes, data=text.encode()), keep_mode=True)
+        files.commit()
+
+
+def _draw(figure: Figure, path: Path, **options: Any) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context(plots.STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+        figure.savefig(path, dpi=200, **options)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that numbers and figures depend on."""
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}

@@ -1,0 +1,76 @@
+"""Numbers as text for people; `shortest` is also what keys and columns hold."""
+
+from __future__ import annotations
+
+import math
+
+UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+NEAR_ONE = math.log10(1.1)  # decades: ratios up to this have three digits
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def shortest(value: float) -> str:
+    """The shortest text that reads back as this float64: 5000, 0.1, 1e-06; no minus before zero."""
+    value = float(value) + 0.0
+    return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def in_words(value: float) -> str:
+    """Two significant digits, for titles and ticks: 33,000, 1.2 million, 15, 0.0031."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.1e}")
+    if abs(rounded) >= 1e15 or abs(rounded) < 1e-3:
+        return f"{rounded:.2g}"
+    for size, unit in UNITS:
+        if abs(rounded) >= size:
+            return f"{rounded / size:g} {unit}"
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 else f"{rounded:g}"
+
+
+def compact(value: float, exponent_from: float = 1e6) -> str:
+    """Two significant digits, or all before the point, for tables: 0.0031, 1.2, 140, 33,412, 1.2e+06, ∞; – for NaN."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return infinite(value)
+    return f"{value:,.0f}" if 10 <= abs(value) < exponent_from else f"{value:.2g}"
+
+
+def infinite(value: float) -> str:
+    return "∞" if value > 0 else "−∞"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """So many significant digits of a positive number, without exponent: 0.0119, 1.57, 5,118."""
+    return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
+
+
+def scientific(value: float | None) -> str:
+    """Two digits with exponent, for margins: 3.1e-16; empty for None, and no minus before zero."""
+    return "" if value is None else f"{value or 0.0:.1e}"
+
+
+def ratio(decades: float) -> str:
+    """10**decades: 1.04, 2.3, 1.4e+02; ∞, 0; – for NaN."""
+    if math.isnan(decades):
+        return "–"
+    if math.isinf(decades):
+        return "∞" if decades > 0 else "0"
+    return f"{10**decades:.3g}" if abs(decades) < NEAR_ONE else f"{10**decades:.2g}"
+
+
+def factor(decades: float) -> str:
+    """10**decades of at least 1, in a sentence: 1.04×, 2.3×, 140×, 10¹⁹×."""
+    if decades < 1:
+        return f"{ratio(decades)}×"
+    if decades < 4:
+        return f"{float(f'{10**decades:.2g}'):,.0f}×"
+    return f"10{str(round(decades)).translate(SUPERSCRIPTS)}×"
+
+
+def signed_decades(decades: float) -> str:
+    """A difference of logarithms with its sign: +0.31, -1.2, ∞, −∞; – for NaN."""
+    if math.isnan(decades):
+        return "–"
+    return f"{decades:+.2g}" if math.isfinite(decades) else infinite(decades)

@@ -1,0 +1,65 @@
+"""Quantiles over runs. Values may be infinite: a run that diverged or did not reach the tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+QUARTILES = {"lower": 0.25, "median": 0.5, "upper": 0.75}
+MAX_ROUNDING = 1e-12  # of an index share·(n − 1)
+
+Method = Literal["nearest", "linear", "log10"]
+
+
+def quantile(values: Any, share: float, method: Method) -> np.ndarray:
+    """The quantile at ``share`` along the last axis.
+
+    Parameters
+    ----------
+    values :
+        Real numbers, possibly infinite; at least one along the last axis, and no NaN.
+    share :
+        From 0 (minimum) to 1 (maximum).
+    method :
+        - ``"nearest"``: the order statistic nearest to index share·(n − 1), halves to the even index. Always one of the
+          values.
+        - ``"linear"``: linear interpolation between neighbours in the extended reals. Between a finite and an infinite
+          value lies the infinite one, between −∞ and ∞ lies 0. So the quantile of −x at 1 − share is the negative, and
+          no NaN arises.
+        - ``"log10"``: ``values`` are decimal logarithms, all finite. They are interpolated linearly (by `np.quantile`)
+          and 10 is raised to the result.
+    """
+    if method == "log10":
+        return 10 ** np.quantile(np.asarray(values), share, axis=-1)
+    ordered = np.sort(np.asarray(values, dtype=float), axis=-1)
+    last = ordered.shape[-1] - 1
+    index = share * last
+    if method == "nearest":
+        return ordered[..., round(index)]
+    low = math.floor(index + MAX_ROUNDING)
+    weight = max(index - low, 0.0)
+    below, above = ordered[..., low], ordered[..., min(low + 1, last)]
+    if weight < MAX_ROUNDING:
+        return below
+    with np.errstate(invalid="ignore"):
+        between = np.where(below == above, below, below + weight * (above - below))
+    between = np.where(np.isneginf(below) & np.isfinite(above), -np.inf, between)
+    return np.where(np.isneginf(below) & np.isposinf(above), 0.0, between)
+
+
+def quartiles(values: Any, method: Method) -> dict[str, np.ndarray]:
+    """Lower quartile, median and upper quartile along the last axis, by these names."""
+    return {name: quantile(values, share, method) for name, share in QUARTILES.items()}
+
+
+def grouped_quantile(values: np.ndarray, groups: np.ndarray, share: float) -> np.ndarray:
+    """The quantile by method "nearest" of each group 0, 1, …, without NaN values; NaN where no value is left."""
+    known = ~np.isnan(values)
+    counts = np.bincount(groups[known], minlength=groups.max(initial=-1) + 1)
+    ordered = values[known][np.lexsort((values[known], groups[known]))]
+    index = np.cumsum(counts) - counts + np.rint(share * (counts - 1)).astype(np.int64)
+    found = np.full(counts.size, np.nan)
+    found[counts > 0] = ordered[index[counts > 0]]
+    return found

@@ -1,0 +1,66 @@
+"""GD's, heavy ball's and Nesterov's loss after t steps in 90-digit decimal arithmetic: the oracle of `accuracy`.
+
+Float64 settings are taken exactly, and each mode is raised to its power by repeated squaring of the companion matrix,
+without roots or case distinctions.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+
+import numpy as np
+
+from quadsim.engine.closed_form.exact import modal_decomposition
+from quadsim.optimizers import GD, Nesterov, Optimizer
+from quadsim.problems.block_quadratic import BlockQuadratic
+
+# Squaring forty times loses 12 digits at t = 10¹² and cancels some more where roots nearly meet; 60 would do for GD.
+MANY_DIGITS = Context(prec=90, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
+def against_decimal(
+    values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
+) -> tuple[float, float, float, float]:
+    """How far the closed form's ln loss[t] is off; ln loss[t], ln loss[t]/loss[0], loss[t] relative to its envelope."""
+    problem = BlockQuadratic.from_spectra([values], rotation=0)
+    ours = modal_decomposition(problem, optimizer, e)[1].logs([t])[0][0]
+    truth, envelope = decimal_loss(values, e, optimizer, lr, momentum, t)
+    with localcontext(MANY_DIGITS):
+        modes_of_start = zip(values.tolist(), e.tolist(), strict=True)
+        first = sum((Decimal(lam) * Decimal(c) ** 2 for lam, c in modes_of_start), Decimal(0)) / 2
+        log = truth.ln()
+        return abs(float(Decimal(float(ours)) - log)), float(log), float(log - first.ln()), float(truth / envelope)
+
+
+def decimal_loss(
+    values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
+) -> tuple[Decimal, Decimal]:
+    """loss[t], and what it would be with every oscillating mode at its largest."""
+    with localcontext(MANY_DIGITS):
+        loss, envelope, b = Decimal(0), Decimal(0), Decimal(momentum)
+        for lam, c in zip(values.tolist(), e.tolist(), strict=True):
+            first = 1 - Decimal(lr) * Decimal(lam)
+            if isinstance(optimizer, GD):
+                square = most = first ** (2 * t)
+            else:
+                total, product = ((1 + b) * first, b * first) if isinstance(optimizer, Nesterov) else (first + b, b)
+                square = most = _recurred(total, product, first, t) ** 2
+                gap, lean = product - total**2 / 4, (first - total / 2) ** 2
+                if gap > 0:
+                    height = min(1 + lean / gap, (1 + t * (lean / product).sqrt()) ** 2)
+                    most = max(square, product**t * height)
+            loss += Decimal(lam) * Decimal(c) ** 2 * square / 2
+            envelope += Decimal(lam) * Decimal(c) ** 2 * most / 2
+        return loss, envelope
+
+
+def _recurred(total: Decimal, product: Decimal, first: Decimal, t: int) -> Decimal:
+    """p_t of p_(s+1) = total·p_s − product·p_(s−1) from p_0 = 1, p_1 = first, by squaring the companion matrix."""
+    a, b, c, d = total, -product, Decimal(1), Decimal(0)
+    p, q, r, s = Decimal(1), Decimal(0), Decimal(0), Decimal(1)
+    while t:
+        if t & 1:
+            p, q, r, s = p * a + q * c, p * b + q * d, r * a + s * c, r * b + s * d
+        a, b, c, d = a * a + b * c, a * b + b * d, c * a + d * c, c * b + d * d
+        t >>= 1
+    return r * first + s

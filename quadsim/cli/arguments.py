@@ -1,0 +1,94 @@
+"""The command line: `[command] [name …] key=value … [--flag]`, split and checked against the keys of the command.
+
+Written by hand: argparse has no `key=value`, no dotted settings and no ranges, and adds 10 ms to every start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+from quadsim.keys import Key, check_renamed
+
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
+FLAGS = ("--help", "--version", "--json", "--dry-run")
+
+
+@dataclass
+class CommandLine:
+    """A command line.
+
+    ``texts`` are the keys as written, ``values`` their values, ``settings`` the texts of NAME.SETTING keys, and
+    ``names`` the words that are not key=value.
+    """
+
+    command: str = "run"
+    names: list[str] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    values: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def json(self) -> bool:
+        return "--json" in self.flags
+
+    def recorded(self) -> dict[str, str]:
+        """The keys that name the files of a result, and that its recorded command line has."""
+        return {key: text for key, text in self.texts.items() if key != "out"}
+
+
+def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
+    """Split a command line; the first word that is not key=value is the command, `run` by default."""
+    line = CommandLine()
+    has_command = False
+    for argument in arguments:
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise InputError(f"{checks.shown(argument)} is not UTF-8")
+        if found := CONTROL.search(argument):
+            raise InputError(f"{checks.shown(argument)} holds the control character {found[0]!r}: remove it")
+        if argument.startswith("-") and "=" not in argument:
+            line.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
+        elif "=" in argument:
+            key, text = argument.split("=", 1)
+            owner, dot, setting = key.strip().lstrip("-").lower().partition(".")
+            key = owner.replace("_", "-") + dot + setting if dot else owner
+            if not key or not text.strip():
+                raise InputError(f"{checks.shown(argument)} is not key=value: write for example case=3")
+            if key in line.texts:
+                values = (checks.shown(value) for value in (line.texts[key], text))
+                raise InputError(f"{key} is given twice: {' and '.join(values)}")
+            line.texts[key] = text.strip()
+        elif not has_command:
+            line.command, has_command = checks.choice("command", argument, commands), True
+        else:
+            line.names.append(argument)
+    return line
+
+
+def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = False) -> None:
+    """Refuse keys that the command does not take; settings of optimizers are checked where they are read."""
+    for key, text in line.texts.items():
+        if key in keys:
+            continue
+        if settings and "." in key:
+            line.settings[key] = text
+            continue
+        check_renamed(key, text, keys)
+        if settings:
+            from quadsim.optimizers import from_keys
+
+            from_keys.refuse_bare_setting(key, text, line.texts.get("optimizers", keys["optimizers"].default))
+        checks.choice("key", key, keys)
+
+
+def parse(line: CommandLine, keys: Mapping[str, Key]) -> None:
+    """The values of the keys; those with a default of the command line have it."""
+    for name, key in keys.items():
+        text = line.texts.get(name, "" if ":" in key.default else key.default)
+        if text:
+            line.values[name] = key.read(text)

@@ -1,0 +1,118 @@
+"""Write the rows of a store to a file, in an order that depends on the cells alone.
+
+  python -m quadsim export sweep.db out=rows.csv
+  python -m quadsim export sweep.db out=rows.parquet
+
+Damaged rows are left out and reported; the exit code is then 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quadsim import _files
+from quadsim._validation import InputError, shown
+from quadsim.cli.arguments import CommandLine
+from quadsim.cli.console import console
+from quadsim.cli.stores import STORE_KEY, print_damage, same_file, store_path
+from quadsim.keys import Key
+from quadsim.sweeps.store import StoreError, csv_cell, json_text, printable
+
+if TYPE_CHECKING:
+    from quadsim.sweeps.store import Store
+
+KEYS = {"store": STORE_KEY, "out": Key("out", "text", "the file", shape="rows.csv|rows.parquet")}
+NAMES = True
+
+
+def main(line: CommandLine) -> int:
+    path = store_path(line)
+    if "out" not in line.values:
+        raise InputError("export needs out=: a file such as rows.csv or rows.parquet")
+    out = Path(line.values["out"])
+    kinds: dict[str, Callable[..., int]] = {".csv": _csv, ".parquet": _parquet}
+    if out.suffix.lower() not in kinds:
+        raise InputError(f"out={shown(str(out))} must end in {' or '.join(kinds)}")
+    from quadsim.sweeps.store import Store
+
+    with Store(path) as store:
+        if same_file(out, path):
+            raise InputError(f"out={shown(str(out))} is the store itself: give another file")
+        count = _write(out, lambda draft: kinds[out.suffix.lower()](store, draft))
+    if line.json:
+        print(json_text({"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}))
+    else:
+        console().print(printable(f"wrote {count:,} rows to {out}"), highlight=False, soft_wrap=True)
+    return print_damage(store)
+
+
+def _write(out: Path, fill: Callable[[Path], int]) -> int:
+    """Check the path and write the file atomically; what `fill` returns."""
+    try:
+        if out.is_dir():
+            raise InputError(f"out={shown(str(out))} is a folder: give a file")
+        out.exists()  # raises where the name is too long
+        if "\0" in str(out):
+            raise ValueError("a NUL in the name")
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"out={shown(str(out))} cannot be written: there is no folder {shown(str(out.parent))}")
+        with tempfile.TemporaryFile(dir=out.absolute().parent):
+            pass
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"out={shown(str(out))} cannot be written ({reason})") from None
+    try:
+        return _files.write_atomically(out, fill)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(error.errno, error.strerror or str(error), str(out)) from None
+
+
+def _batches(store: Store, columns: list[str]) -> Iterator[list[tuple]]:
+    from quadsim.sweeps.axes import RESULTS
+
+    return store.batches(columns, [name for name in columns if name not in RESULTS])
+
+
+def _csv(store: Store, path: Path) -> int:
+    from quadsim.sweeps.axes import ordered
+
+    columns, count = ordered(store.columns()), 0
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(csv_cell, columns))
+        safe = functools.lru_cache(maxsize=2**16)(csv_cell)  # texts are few, and repeated in every row
+        for batch in _batches(store, columns):
+            writer.writerows([safe(v) if isinstance(v, str | bytes) else v for v in row] for row in batch)
+            count += len(batch)
+    return count
+
+
+def _parquet(store: Store, path: Path) -> int:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("a .parquet file needs pyarrow: pip install 'quadsim[parquet]', or write a .csv") from None
+    from quadsim.sweeps.axes import ordered
+
+    columns, count = ordered(store.columns()), 0
+    kinds = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
+    schema = pa.schema([(printable(name), kinds[store.kind(name)]) for name in columns])
+    with pq.ParquetWriter(path, schema) as writer:
+        for batch in _batches(store, columns):
+            arrays = [
+                pa.array([None if v is None else printable(v) if pa.types.is_string(field.type) else v for v in values],
+                         type=field.type) for field, values in zip(schema, zip(*batch, strict=True), strict=True)
+            ]  # fmt: skip
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            count += len(batch)
+    return count

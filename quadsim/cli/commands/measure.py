@@ -1,0 +1,132 @@
+"""Measure the block spectra of a network, saved after every probe (needs quadsim[torch]).
+
+python -m quadsim measure model=gpt2 text=FILE
+python -m quadsim measure model=gpt2 blocks=layer3.query,layer3.value text=FILE tokens=2x128 lanczos_steps=60
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from quadsim import keys
+from quadsim._validation import InputError
+from quadsim.cli.arguments import CommandLine
+from quadsim.cli.outputs import command_line, print_json
+from quadsim.keys import Key
+
+if TYPE_CHECKING:
+    from quadsim.hessian.measure import Stage
+    from quadsim.spectra.files import Measured
+
+_MEASURE, _MODEL = "hessian.measure:measure", "hessian.model_zoo:measure_model"
+KEYS = {
+    key.name: key
+    for key in (
+        Key("model", "text", "gpt2, gpt2-nano, bert-mini, vit-small, resnet18, vgg16 or mlp", shape="NAME"),
+        Key("blocks", "words", "which blocks; * stands for anything"),
+        Key("text", "text", "a text file", shape="FILE"),
+        Key("vocab", "text", "the folder of GPT2's vocabulary", shape="FOLDER"),
+        Key("tokens", "pair", "sequences x length", shape="2x128"),
+        Key("images", "text", "an .npz or .npy file", shape="FILE"),
+        Key("labels", "text", "their labels", shape="FILE"),
+        Key("batch", "whole", "how many images", bounds={"at_least": 1}),
+        Key("size", "pair", "of an image", shape="64x64"),
+        Key("source", "text", "where the data come from, for the record"),
+        Key("train", "whole", "steps of training before"),
+        Key("mode", "text", "evaluation or training"),
+        Key("dtype", "text", "float32 or float64"),
+        Key("curvature", "text", "hessian or gauss-newton"),
+        Key("lanczos_steps", "whole", "steps for each probe", "", f"{_MEASURE}.lanczos_steps"),
+        Key("probes", "whole", "for each block", "", f"{_MEASURE}.probes"),
+        keys.KEYS["seed"],
+        Key("out", "text", "the file (MODEL.npz)", shape="FILE.npz"),
+        Key("overwrite", "flag", "replace a finished file", "", f"{_MEASURE}.overwrite"),
+    )
+}
+
+
+def main(line: CommandLine) -> None:
+    try:
+        from quadsim import hessian
+    except ImportError as error:
+        if error.name != "torch":
+            raise InputError(f"measure needs torch, which cannot be imported: {error}") from None
+        raise InputError("measure needs torch, which is not installed: pip install 'quadsim[torch]'") from None
+    settings = dict(line.values)
+    if "model" not in settings:
+        raise InputError(f"measure needs model=, one of {', '.join(hessian.MODELS)}")
+    model = settings.pop("model")
+    settings.setdefault("out", f"{model}.npz")
+    if "train" in settings:
+        settings["train_steps"] = settings.pop("train")
+    recorded = {key: text for key, text in line.recorded().items() if key != "overwrite"}
+    settings |= {"command": command_line("measure", recorded), "state": print_line}
+    try:
+        with _progress() as show:
+            measured = hessian.measure_model(model, progress=show, **settings)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        raise MemoryError from None
+    result = summary(measured) | {"file": settings["out"]}
+    if line.json:
+        print_json(result)
+    else:
+        print(f"wrote {result['file']}: {len(measured.blocks)} blocks of {measured.name}")
+
+
+def summary(measured: Measured) -> dict[str, Any]:
+    """For each block its size and the ends of its spectrum by probe."""
+    blocks = [
+        {
+            "block": name,
+            "size": block.size,
+            "smallest": [float(nodes[0]) for nodes in block.nodes],
+            "largest": [float(nodes[-1]) for nodes in block.nodes],
+        }
+        for name, block in measured.blocks.items()
+    ]
+    return {"model": measured.name, "finished": measured.finished, "blocks": blocks}
+
+
+def print_line(sentence: str) -> None:
+    """Print one line to standard error, above the progress bar."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _progress() -> AbstractContextManager[Callable[[Stage], None] | None]:
+    """A progress bar on a terminal; in a pipe, only the line after every probe."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    return _Bar()
+
+
+class _Bar:
+    """The bar of a whole measurement."""
+
+    def __enter__(self) -> Callable[[Stage], None]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        self.task = self.bar.add_task("building the network", total=1.0, left="")
+        self.bar.start()
+        return self.show
+
+    def show(self, stage: Stage) -> None:
+        left = stage.seconds_left
+        rest = "" if left is None else f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left"
+        where = f"{stage.block}, probe {stage.probe + 1}/{stage.probes}, product {stage.step}/{stage.steps}"
+        self.bar.update(self.task, description=where, completed=stage.done, left=rest)
+
+    def __exit__(self, *failure: object) -> None:
+        self.bar.stop()

@@ -1,0 +1,79 @@
+"""`--help`, generated from the table of keys and the docstrings of the commands, without importing them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from quadsim import _discovery
+from quadsim.keys import TABLE, Key, text
+
+FOLDER = Path(__file__).with_name("commands")
+WIDTH = 120
+GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
+SHAPES = {"whole": "N", "real": "R", "flag": "true|false", "pair": "NxN", "words": "a,b", "numbers": "a,b", "text": "…"}
+
+
+def commands() -> tuple[str, ...]:
+    """The commands: the modules of the folder, `run` first."""
+    names = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
+    return ("run", *(name for name in names if name != "run"))
+
+
+def overview() -> str:
+    """The help of the program."""
+    lines = ["quadsim: optimizers on block-diagonal quadratics whose spectra you control", ""]
+    lines += ["  python -m quadsim [command] key=value … [--json]", *_docstring("run").splitlines()[2:], ""]
+    for name in commands():
+        summary = _docstring(name).splitlines()[0]
+        lines.append(f"  {name:<11}{summary}{' (without a command)' if name == 'run' else ''}")
+    lines += ["", "python -m quadsim COMMAND --help has examples and all keys of a command.", ""]
+    for group, title in GROUPS.items():
+        lines += [title, *_key_lines(key for key in TABLE if key.group == group)]
+        lines += [*_SETTING_LINES, ""] if group == "run" else [""]
+    lines += [
+        "A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29",
+        "  --json   print the result, and nothing else, as JSON      --dry-run (sweep)      --version      --help",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def of_command(name: str, module: Any) -> str:
+    """The help of a command."""
+    lines = [f"quadsim {name}: {_docstring(name)}", ""]
+    keys: Mapping[str, Key] = module.KEYS
+    if keys:
+        lines += ["Keys", *_key_lines(keys.values())]
+    return "\n".join([*lines, *(_SETTING_LINES if getattr(module, "SETTINGS", False) else [])]) + "\n"
+
+
+_SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4"]
+
+
+def _docstring(command: str) -> str:
+    source = (FOLDER / f"{command}.py").read_text(encoding="utf-8")
+    found = re.match(r'"""(.*?)"""', source, re.S)
+    assert found, command
+    return found[1].strip()
+
+
+def _key_lines(keys: Iterable[Key]) -> list[str]:
+    """A line or more for each key: its values, its help, its default."""
+    lines = []
+    for key in keys:
+        words = "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
+        head = f"  {key.name}={key.shape or words or SHAPES.get(key.kind, key.name[0].upper())}"
+        names = ", ".join(info.name for info in _discovery.optimizers())
+        help = key.help.replace("{optimizers}", names)
+        if key.kind == "choice" and not words and not all(word in help for word in key.words):
+            help += f": {', '.join(key.words)}"
+        default = key.default_value
+        help += "" if default is None else f" ({text(default)})"
+        space = " " * 22
+        body = textwrap.wrap(help, WIDTH - len(space), break_on_hyphens=False) or [""]
+        lines += [head] if len(head) > 20 else []
+        lines += [f"{'' if len(head) > 20 else head:<22}{body[0]}", *(space + line for line in body[1:])]
+    return lines

@@ -1,0 +1,1 @@
+"""Evaluation protocol, learning-rate search, paired comparison, statistics."""

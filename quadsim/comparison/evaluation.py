@@ -1,0 +1,167 @@
+"""The evaluation protocol: objectives by name, and the runs that they need.
+
+A run that diverged or underflowed has an infinite objective.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quadsim import _validation as checks
+from quadsim._validation import InputError, InputTypeError
+from quadsim.engine.solver import DEFAULT_MAX_STEPS, solve
+from quadsim.engine.trajectory import MAX_RECORDED, MAX_STEPS, Status, Trajectory
+from quadsim.optimizers import Optimizer
+from quadsim.problems.block_quadratic import BlockQuadratic
+
+OBJECTIVES = ("final-loss", "steps-to-tol", "mean-log-loss")
+MIN_LOSS, MIN_RELATIVE_LOSS = 1e-300, 1e-12  # smaller losses are replaced by these
+MAX_HELD = 2_000_000  # recorded points, and entries of drawn Hessians, in memory at a time
+SET_BY_PROTOCOL = {  # arguments of `solve`
+    "problem", "optimizer", "w0", "e0", "seed", "max_steps", "tol", "record", "engine", "threads", "progress",
+}  # fmt: skip
+
+Draw = Callable[[int], BlockQuadratic]
+
+
+@dataclass(frozen=True)
+class EvaluationProtocol:
+    """How optimizers are run and scored: everything but problem, optimizer and seeds.
+
+    ``objective`` is in decades; smaller is better:
+
+    - "final-loss": log10 of the loss after ``max_steps`` steps;
+    - "steps-to-tol": log10 of the first step with ‖g‖/‖g₀‖ ≤ tol, infinite if there is none within ``max_steps``;
+    - "mean-log-loss": mean over steps 1 to ``max_steps`` of log10 max(L/L₀, 1e-12).
+
+    The objective of a run that diverged is infinite, and so is that of one that underflowed, whose last loss is an
+    artefact (`underflowed`). Other losses below 1e-300 are replaced by 1e-300.
+    """
+
+    objective: str = "final-loss"
+    max_steps: int | None = None
+    tol: float = 1e-6
+    threads: int | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)  # other arguments of `solve`: noise, schedule, start
+
+    def __post_init__(self) -> None:
+        checks.choice("objective", self.objective, OBJECTIVES)
+        default = DEFAULT_MAX_STEPS if self.objective == "steps-to-tol" else 500
+        max_steps = default if self.max_steps is None else self.max_steps
+        object.__setattr__(self, "max_steps", checks.whole("max_steps", max_steps, at_least=1, at_most=MAX_STEPS))
+        object.__setattr__(self, "tol", checks.real("tol", self.tol, above=0, below=1))
+        allowed = [name for name in inspect.signature(solve).parameters if name not in SET_BY_PROTOCOL]
+        for key in self.how:
+            checks.choice("argument", key, allowed)
+
+    @property
+    def record_every(self) -> int:
+        """The distance of recorded steps: 1, or more for a long run."""
+        assert self.max_steps is not None
+        return self.max_steps // MAX_RECORDED + 1
+
+    def score(self, run: Trajectory) -> float:
+        """The objective of a run."""
+        if diverged(run) or underflowed(run):
+            return np.inf
+        if self.objective == "final-loss":
+            return log_loss(run)
+        if self.objective == "steps-to-tol":
+            return np.inf if run.steps_to_tol is None else float(np.log10(max(run.steps_to_tol, 1)))
+        assert self.max_steps is not None
+        relative = run.loss / run.loss[0] if run.loss[0] else np.zeros_like(run.loss)
+        at = np.arange(
+            self.record_every, self.max_steps + 1, self.record_every
+        )  # a run that ended earlier keeps its last loss
+        return float(np.interp(at, run.steps, np.log10(np.maximum(relative, MIN_RELATIVE_LOSS))).mean())
+
+    def runs(
+        self, draw: Draw, optimizers: Sequence[Optimizer], seeds: Sequence[int], *, whole: bool, progress: Callable
+    ) -> Iterator[list[Trajectory]]:
+        """The optimizers' runs, seed by seed; with the path recorded (``whole``), or only as the objective needs it."""
+        assert self.max_steps is not None
+        record: int | str = self.record_every if whole or self.objective == "mean-log-loss" else self.max_steps
+        tol, points = 0.0, self.max_steps // int(record) + 2
+        if self.objective == "steps-to-tol":
+            tol, record = self.tol, "log" if whole else record
+        count = max(MAX_HELD // (points * len(optimizers)), 1)
+        for first in range(0, len(seeds), count):
+            part = seeds[first : first + count]
+            runs = solve(
+                draw,
+                list(optimizers),
+                seed=part,
+                max_steps=self.max_steps,
+                tol=tol,
+                record=record,
+                engine="compiled",
+                threads=self.threads,
+                progress=lambda done: progress(first + done),  # noqa: B023
+                **self.how,
+            )
+            for begin in range(0, len(runs), len(optimizers)):
+                yield list(runs[begin : begin + len(optimizers)])
+
+
+def log_loss(run: Trajectory) -> float:
+    """log10 of the final loss; infinite if the run diverged or underflowed."""
+    return np.inf if diverged(run) or underflowed(run) else float(np.log10(max(run.loss[-1], MIN_LOSS)))
+
+
+def diverged(run: Trajectory) -> bool:
+    return run.status == Status.DIVERGED
+
+
+def underflowed(run: Trajectory) -> bool:
+    """Whether the run, or its last loss, underflowed, so that its final loss is an artefact of float64.
+
+    In exact arithmetic Adam returns to its floor (ledger 5i). A method whose steps are proportional to the gradients
+    does not: it has converged.
+    """
+    if run.optimizer.homogeneous:
+        return False
+    if run.status == Status.UNDERFLOW:
+        return True
+    return run.status == Status.MAX_STEPS and bool(run.loss[-1] < MIN_LOSS) and bool(run.loss[0] > 0)
+
+
+def cached_draw(draw: Draw | BlockQuadratic) -> Draw:
+    """The draw with a cache of small problems; a fixed problem is the same for all seeds."""
+    if isinstance(draw, BlockQuadratic):
+        return lambda seed: draw
+    if not callable(draw):
+        raise InputTypeError(f"draw must be a function of the seed, or a BlockQuadratic, got {checks.shown(draw)}")
+    cache: dict[int, BlockQuadratic] = {}
+
+    def drawn(seed: int) -> BlockQuadratic:
+        if seed in cache:
+            return cache[seed]
+        problem = draw(seed)
+        if not isinstance(problem, BlockQuadratic):
+            raise InputTypeError(f"draw must return a BlockQuadratic, got {checks.shown(problem)}")
+        size = sum(n * n for n in problem.sizes)
+        if size * (len(cache) + 1) <= MAX_HELD:
+            cache[seed] = problem
+        return problem
+
+    return drawn
+
+
+def seed_list(name: str, seed: Any, at_least: int = 1) -> list[int]:
+    """The distinct seeds of an int or of a list of them."""
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seed = [seed]
+    if isinstance(seed, str | Mapping) or not isinstance(seed, Sequence | np.ndarray | range):
+        raise InputTypeError(f"{name} must be a list of whole numbers, got {checks.shown(seed)}")
+    listed = [checks.whole(name, one, at_least=0) for one in seed]
+    if len(set(listed)) < len(listed):
+        twice = next(seed for seed in listed if listed.count(seed) > 1)
+        raise InputError(f"{name} must differ from each other, got {twice} twice")
+    if len(listed) < at_least:
+        raise InputError(f"{name} must name at least {at_least}, got {len(listed)}")
+    return listed

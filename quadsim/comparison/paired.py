@@ -1,0 +1,317 @@
+"""Paired comparison of optimizers: tuned on some draws, compared on others.
+
+Every optimizer sees the same problems, starts and noise. The result is the median of the paired differences to a
+reference with an exact interval, and a sign test corrected for the number of comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim import _validation as checks
+from quadsim._quantiles import quantile
+from quadsim._validation import InputError, InputTypeError
+from quadsim.comparison import statistics, tables
+from quadsim.comparison.evaluation import (
+    Draw,
+    EvaluationProtocol,
+    cached_draw,
+    diverged,
+    seed_list,
+)
+from quadsim.comparison.search import Search
+from quadsim.comparison.tables import Results
+from quadsim.comparison.tuning import Progress, Tuned, outcome, run_searches
+from quadsim.engine.solver import check_noise
+from quadsim.optimizers import Optimizer
+from quadsim.problems.block_quadratic import BlockQuadratic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The results of a comparison, as tables.
+
+    Attributes
+    ----------
+    summary : DataFrame
+        One row for each optimizer:
+
+        - ``lr`` (and ``settings``, if others were tuned); ``edge``, ``failed`` and ``given`` as in `Tuned`;
+        - ``lower``, ``median``, ``upper``: quartiles of the result over the confirmation seeds, without runs that
+          underflowed: losses, steps, or decades for "mean-log-loss";
+        - ``against``: the reference, None in its own row;
+        - ``difference``: the median of the paired differences to the reference in decades (of loss, or of steps),
+          negative where the optimizer is better; ``low`` to ``high``: its interval, absent with too few seeds;
+        - ``p``: of the sign test; ``p_adjusted``: by Holm's method, for ``comparisons`` of them; ``verdict``;
+        - ``wins``: the share of seeds on which it beat the reference, ties and undecided pairs counting half;
+        - ``diverged``, ``underflow``: the shares of seeds on which it did; ``absent``: on which it diverged, or did not
+          reach tol; ``rose``: on which it diverged, or ended above its start; ``undecided``: on which it or the
+          reference underflowed;
+        - ``slack`` and the sensitivities of `Tuned`.
+    runs : DataFrame
+        One row for each optimizer and confirmation seed.
+    tried : DataFrame
+        One row for each setting tried on the tuning seeds.
+    bands : DataFrame
+        Quartiles of ``measure`` over the confirmation seeds, step by step, without runs that underflowed.
+    comparisons : int
+        The number of comparisons that p-values are adjusted for: see `corrected`.
+    tuned : dict
+        `Tuned` by the optimizer's name.
+    """
+
+    summary: pd.DataFrame
+    runs: pd.DataFrame
+    tried: pd.DataFrame
+    bands: pd.DataFrame
+    tuned: dict[str, Tuned]
+    problem: str
+    reference: str
+    protocol: EvaluationProtocol
+    level: float
+    comparisons: int
+    seeds: list[int]
+    tuning_seeds: list[int]
+
+
+def compare(
+    draw: Draw | BlockQuadratic,
+    optimizers: Mapping[str, Optimizer] | Sequence[Optimizer],
+    *,
+    seed: Sequence[int] = range(30),
+    tuning_seed: Sequence[int] | None = None,
+    reference: str | None = None,
+    objective: str = "final-loss",
+    max_steps: int | None = None,
+    tol: float = 1e-6,
+    lrs: Sequence[float] | None = None,
+    grids: Mapping[str, Any] | None = None,
+    refine: int | None = None,
+    extend: int | None = None,
+    level: float = 0.95,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **how: Any,
+) -> Comparison:
+    """Tune every optimizer on some draws of a problem, and compare them on others.
+
+    Parameters
+    ----------
+    draw : callable or BlockQuadratic
+        ``draw(seed)`` is the problem; a fixed problem has a new start (and noise) for each seed.
+    optimizers : dict or list
+        Optimizers by name; in a list each has its own name, which must differ.
+    seed : list of int
+        The draws to compare on, at least two.
+    tuning_seed : list of int, optional
+        The draws to tune on, disjoint from ``seed``: by default as many, following its largest.
+    reference : str, optional
+        The optimizer that the others are compared with; by default the first.
+    lrs : list of float, optional
+        One grid of learning rates for all.
+    grids : dict, optional
+        Grids by optimizer name, as in `tune`; an optimizer with one value for each setting is not tuned.
+    level : float
+        Of each interval: two order statistics of the paired differences, which enclose their median with at least this
+        probability, given the tuned settings, whatever the law of the differences. It is widened to the hull over every
+        pair of settings that a fifth of the bootstrap resamples of the tuning seeds choose, since otherwise the
+        randomness of tuning could make equal optimizers differ. At 0.95 it takes 6 seeds. Intervals are per comparison,
+        not simultaneous.
+    objective, max_steps, tol, refine, extend, progress, how :
+        As in `tune`.
+
+    The verdict is "better" or "worse" where a two-sided sign test, dual to the interval, rejects at 1 − level after
+    Holm's correction for the number of comparisons with the reference. Differences up to what a finer grid of learning
+    rates might give the other optimizer (`Tuned.slack`) do not count. Otherwise it is "no difference found", or "too
+    few seeds" if that number cannot be significant with so many comparisons. It is "diverged", "underflow" or "not
+    reached" where the optimizer did so on most draws.
+
+    Two runs that both failed are a tie. A run that underflowed has no result: its pair is undecided, a win for neither,
+    and counts as −∞ at the lower end of the interval and as ∞ at the upper one. The verdict is "undecided" where most
+    pairs are.
+
+    >>> qs.compare(lambda seed: qs.case(3, seed=seed), [qs.GD(), qs.Adam()], seed=range(30)).summary
+    """
+    named = _named(optimizers)
+    protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
+    level = checks.real("level", level, above=0, below=1)
+    confirm = seed_list("seed", seed)
+    if len(confirm) < 2:
+        raise InputError(f"a comparison needs at least two seeds, got {len(confirm)}")
+    tuning = _tuning_seeds(confirm, tuning_seed)
+    reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
+    for name in grids or {}:
+        checks.choice("optimizer", name, named)
+    for optimizer in named.values():
+        check_noise(optimizer, how.get("noise"))
+    draw = cached_draw(draw)
+    first = draw(tuning[0])
+    searches = {
+        name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))
+        for name, optimizer in named.items()
+    }
+    run_searches(draw, list(searches.values()), tuning, protocol, progress)
+    tuned = {name: outcome(search, protocol) for name, search in searches.items()}
+
+    report = progress or (lambda what, done, total: None)
+    choices = {name: statistics.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
+    lanes = [(name, int(k)) for name, chosen in choices.items() for k in np.union1d(chosen, 0)]
+    rows = protocol.runs(
+        draw,
+        [tuned[name].leaders[k][0] for name, k in lanes],
+        confirm,
+        whole=True,
+        progress=lambda done: report("confirming", done, len(confirm)),
+    )
+    results = {name: Results(len(tuned[name].leaders), len(confirm)) for name in named}
+    for index, row in enumerate(rows):
+        for (name, k), run in zip(lanes, row, strict=True):
+            results[name].add(k, index, run, protocol)
+    where = {"problem": first.name, "minimizer": first.minimizer_kind}
+    who = {name: {**where, "optimizer": name, "label": _label(name, named[name])} for name in named}
+    slacks = {name: best.slack for name, best in tuned.items()}
+    against = {name: _against_reference(name, reference, results, choices, slacks, level) for name in named}
+    made = Comparison(
+        summary=tables.summary(who, tuned, results, against, protocol),
+        runs=tables.records(who, results, reference, confirm),
+        tried=tables.joined(
+            [best.tried.assign(**who[name])[[*who[name], *best.tried]] for name, best in tuned.items()]
+        ),
+        bands=tables.joined([tables.band(results[name].without_underflow(), protocol, who[name]) for name in named]),
+        tuned=tuned,
+        problem=first.name,
+        reference=reference,
+        protocol=protocol,
+        level=level,
+        comparisons=len(named) - 1,
+        seeds=confirm,
+        tuning_seeds=tuning,
+    )
+    return corrected([made])[0]
+
+
+def corrected(made: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust p-values and verdicts for the comparisons of all of these together, by Holm's method.
+
+    `compare` does so for the optimizers of one call; comparisons that are reported together form one family.
+    """
+    summaries = [one.summary for one in made]
+    p = np.concatenate([summary.loc[summary["against"].notna(), "p"].to_numpy(dtype=float) for summary in summaries])
+    adjusted = iter(statistics.holm(p))
+    found = []
+    for one, summary in zip(made, summaries, strict=True):
+        rows = summary.to_dict("records")
+        for row in rows:
+            row["comparisons"] = p.size
+            if row["optimizer"] == one.reference:
+                row["verdict"] = _failure(row) or "–"
+            else:
+                row["p_adjusted"] = float(next(adjusted))
+                row["verdict"] = _verdict(row, one.level)
+        columns = {key: [row[key] for row in rows] for key in ("p_adjusted", "comparisons", "verdict")}
+        found.append(replace(one, summary=summary.assign(**columns), comparisons=int(p.size)))
+    return found
+
+
+def _failure(row: dict[Any, Any]) -> str | None:
+    """How the optimizer failed on most draws, if it did."""
+    for key, verdict in (("diverged", "diverged"), ("underflow", "underflow"), ("absent", "not reached")):
+        if row[key] > 0.5:
+            return verdict
+    return None
+
+
+def _verdict(row: dict[Any, Any], level: float) -> str:
+    if failure := _failure(row):
+        return failure
+    if row["undecided"] > 0.5:
+        return "undecided"
+    if row["seeds"] < statistics.min_items(level):
+        return "too few seeds"
+    if _rejects(row["p_adjusted"], level):
+        return "better" if row["difference"] < 0 else "worse"
+    if _rejects(row["p"], level) and row["seeds"] < statistics.min_items(level, row["comparisons"]):
+        return "too few seeds"
+    return "no difference found"
+
+
+def _rejects(p: float, level: float) -> bool:
+    return p <= (1 - level) * (1 + statistics.P_ROUNDING)
+
+
+def _named(optimizers: Any) -> dict[str, Optimizer]:
+    if isinstance(optimizers, Mapping):
+        named = dict(optimizers)
+    else:
+        if isinstance(optimizers, str) or not isinstance(optimizers, Sequence):
+            raise InputTypeError(f"optimizers must be a list, or a dict by name, got {checks.shown(optimizers)}")
+        named = {}
+        for optimizer in optimizers:
+            name = getattr(optimizer, "name", optimizer)
+            if name in named:
+                raise InputError(f"optimizer {name} is named twice: give a dict with a name for each")
+            named[name] = optimizer
+    if not named:
+        raise InputError("optimizers must name at least one")
+    for name, optimizer in named.items():
+        if not isinstance(optimizer, Optimizer) or not isinstance(name, str):
+            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+    return named
+
+
+def _tuning_seeds(confirm: list[int], tuning_seed: Any) -> list[int]:
+    if tuning_seed is None:
+        return list(range(max(confirm) + 1, max(confirm) + 1 + len(confirm)))
+    tuning = seed_list("tuning_seed", tuning_seed)
+    if both := sorted(set(tuning) & set(confirm)):
+        listed = ", ".join(map(str, both[:5])) + (", …" if len(both) > 5 else "")
+        raise InputError(f"tuning seeds must not be among the seeds that confirm, but {listed} are in both")
+    return tuning
+
+
+def _label(name: str, optimizer: Optimizer) -> str:
+    return optimizer.label if name == optimizer.name else name
+
+
+def _against_reference(
+    name: str,
+    reference: str,
+    results: dict[str, Results],
+    choices: dict[str, np.ndarray],
+    slacks: dict[str, float],
+    level: float,
+) -> dict[str, Any]:
+    """How an optimizer compares with the reference, before any correction for several comparisons."""
+    mine, theirs = results[name], results[reference]
+    row: dict[str, Any] = {
+        "against": None,
+        **dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "comparisons", "verdict", "wins")),
+        "diverged": float(np.mean([diverged(run) for run in mine.runs])),
+        "underflow": float(mine.underflow[0].mean()),
+        "absent": float((np.isinf(mine.scores[0]) & ~mine.underflow[0]).mean()),
+        "rose": float(np.mean([diverged(run) or run.loss[-1] > run.loss[0] for run in mine.runs])),
+        "undecided": float((mine.underflow[0] | theirs.underflow[0]).mean()),
+    }
+    if name == reference:
+        return row
+    differences = mine.differences(theirs)
+    pairs = statistics.frequent_choices(choices[name] * differences.shape[1] + choices[reference])
+    possible = differences.reshape(-1, differences.shape[2])[pairs]  # at each pair of settings that tuning may choose
+    low, high = statistics.median_interval(possible, level)
+    chosen = differences[0, 0]
+    decided = chosen[~np.isnan(chosen)]
+    return row | {
+        "against": reference,
+        "difference": float(quantile(decided, 0.5, "linear")) if decided.size else np.nan,
+        "low": low,
+        "high": high,
+        "p": min(statistics.sign_test(possible, below=slacks[reference], above=slacks[name])),
+        "wins": float(np.mean(np.where(np.isnan(chosen), 0.5, np.where(chosen == 0, 0.5, chosen < 0)))),
+    }

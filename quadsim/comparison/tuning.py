@@ -1,0 +1,263 @@
+"""Tuning learning rates: a log grid, extended where its best lies on the edge, refined around the best.
+
+Optimizers are compared in `paired`, on other seeds: scores on the tuning seeds are optimistically biased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim.comparison.evaluation import (
+    Draw,
+    EvaluationProtocol,
+    cached_draw,
+    diverged,
+    log_loss,
+    seed_list,
+    underflowed,
+)
+from quadsim.comparison.search import Search
+from quadsim.optimizers import Optimizer
+from quadsim.problems.block_quadratic import BlockQuadratic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOG10_2 = float(np.log10(2))
+MAX_LEADERS = 8  # as many as the compiled engine runs in one batch
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """An optimizer at the best of the settings tried.
+
+    Attributes
+    ----------
+    optimizer : Optimizer
+        With its best settings.
+    settings : dict
+        The best settings: "lr", and whatever else was tuned.
+    tried : DataFrame
+        One row for each setting: its quartiles of the objective over the tuning seeds (lower, median, upper), the
+        shares of them on which it diverged and underflowed (both have an infinite objective), the median of log10 final
+        loss, and the level of the search: "coarse" (or "given", if the grid was), "extended" or "refined".
+        `best` marks the chosen one: the least median; ties are broken by upper quartile, lower quartile, share
+        diverged, share underflowed, final loss, learning rate.
+    edge : "lowest", "highest" or None
+        Whether the best lies at an end of the learning rates tried: others beyond it may be better.
+    failed : "diverged", "underflow", "not-reached" or None
+        How every setting failed on half of the seeds or more, if so.
+    given : bool
+        Whether there was nothing to tune.
+    factor : bool
+        Whether "lr" is a factor on the best known learning rates of the blocks (BlockGD).
+    leaders : tuple of (Optimizer, array)
+        The best settings tried, eight at most, the chosen one first; each with its objective on every tuning seed.
+    """
+
+    optimizer: Optimizer
+    settings: dict[str, Any]
+    tried: pd.DataFrame
+    objective: str
+    edge: str | None = None
+    failed: str | None = None
+    given: bool = False
+    factor: bool = False
+    leaders: tuple[tuple[Optimizer, np.ndarray], ...] = ()
+
+    def curve(self) -> pd.DataFrame:
+        """The trials with the chosen other settings, by learning rate."""
+        frame = self.tried
+        for name, value in self.settings.items():
+            if name != "lr":
+                frame = frame[frame[name] == value]
+        return frame.sort_values("lr")
+
+    @property
+    def slack(self) -> float:
+        """Decades that a finer grid might gain: by the parabola through the best trial and its neighbours.
+
+        If a neighbour is missing, or worse by more than a decade (a cliff), it is the other one's difference to the
+        best: the slope may continue up to the cliff. 0 if nothing is known.
+        """
+        if self.given or self.failed:
+            return 0.0
+        curve = self.curve()
+        heights, at = curve["median"].to_numpy(), int(np.argmax(curve["best"].to_numpy()))
+        if len(heights) < 2:
+            return 0.0
+        before = heights[at - 1] - heights[at] if at > 0 else np.inf
+        after = heights[at + 1] - heights[at] if at + 1 < len(heights) else np.inf
+        if max(before, after) > 1:
+            return float(min(before, after)) if np.isfinite(min(before, after)) else 0.0
+        x = np.log10(curve["lr"].to_numpy()[at - 1 : at + 2])
+        left, right = x[1] - x[0], x[2] - x[1]
+        # a·x² + b·x through (-left, before), (0, 0) and (right, after) has its least value -b²/4a.
+        a = (before / left + after / right) / (left + right)
+        b = (after / right * left - before / left * right) / (left + right)
+        return float(b * b / (4 * a)) if a > 0 else 0.0
+
+    def sensitivity(self) -> dict[str, Any]:
+        """The sensitivity to the learning rate, by linear interpolation of `curve`.
+
+        "lr_low" and "lr_high" are the ends of the range around the best where the median objective is within a factor 2
+        (0.301 decades) of the best; "lr_range" is their ratio, and "lr_range_open" is true if it reaches an end of
+        the learning rates tried. "halved" and "doubled": decades lost at half and at twice the best; None if outside
+        the learning rates tried.
+        """
+        if self.given or self.failed:
+            names = ("lr_low", "lr_high", "lr_range", "lr_range_open", "halved", "doubled")
+            return dict.fromkeys(names)
+        curve = self.curve()
+        x, y = np.log10(curve["lr"].to_numpy()), curve["median"].to_numpy()
+        at = int(np.argmax(curve["best"].to_numpy()))
+        y = y - y[at]
+        low, low_open = _crossing(x[at::-1], y[at::-1])
+        high, high_open = _crossing(x[at:], y[at:])
+        return {
+            "lr_low": float(10**low),
+            "lr_high": float(10**high),
+            "lr_range": float(10 ** (high - low)),
+            "lr_range_open": low_open or high_open,
+            "halved": _interpolated(x, y, x[at] - LOG10_2),
+            "doubled": _interpolated(x, y, x[at] + LOG10_2),
+        }
+
+
+def tune(
+    draw: Draw | BlockQuadratic,
+    optimizer: Optimizer,
+    *,
+    seed: int | Sequence[int],
+    grid: Any = None,
+    objective: str = "final-loss",
+    max_steps: int | None = None,
+    tol: float = 1e-6,
+    refine: int | None = None,
+    extend: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **how: Any,
+) -> Tuned:
+    """The best learning rate (and other settings) of an optimizer, over draws of a problem.
+
+    Parameters
+    ----------
+    draw : callable or BlockQuadratic
+        ``draw(seed)`` is the problem; a fixed problem has a new start (and noise) for each seed.
+    seed : int or list of int
+        The draws to tune on. Scores on them are optimistically biased: confirm on others.
+    grid : list of float, or dict of lists, optional
+        Learning rates, or values of any settings by name: ``{"lr": [0.01, 0.1], "beta2": [0.9, 0.99]}``, of which all
+        combinations are tried. Without learning rates: two for each decade, two decades to both sides of a first guess
+        (1/L for methods whose steps grow with the gradient, 0.01 for others).
+    objective, max_steps, tol :
+        What is minimised: see `EvaluationProtocol`. 500 steps by default, 100,000 for "steps-to-tol".
+    refine : int
+        Rounds of geometric midpoints around the best: 3, which leaves learning rates 10^(1/16) apart; 0 for a grid
+        that was given.
+    extend : int
+        Decades by which the grid may grow beyond either end while the best lies there: 4; 0 for a grid that was given.
+    progress : callable, optional
+        Called with ("what", seeds done, seeds of this round).
+    how :
+        Noise, schedule, start: as `solve` takes them.
+
+    >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
+    """
+    protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
+    seeds = seed_list("seed", seed)
+    draw = cached_draw(draw)
+    search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"))
+    run_searches(draw, [search], seeds, protocol, progress)
+    return outcome(search, protocol)
+
+
+def run_searches(
+    draw: Draw,
+    searches: Sequence[Search],
+    seeds: list[int],
+    protocol: EvaluationProtocol,
+    progress: Progress | None = None,
+) -> None:
+    """Run all searches to their ends, round by round: the trials of all of them run in one batch on each draw."""
+    report = progress or (lambda what, done, total: None)
+    while asked := [(search, trial) for search in searches for trial in search.ask()]:
+        levels = {trial["level"] for _, trial in asked}
+        what = next(level for level in ("given", "coarse", "extended", "refined") if level in levels)
+        optimizers = [search.optimizer_at(trial) for search, trial in asked]
+        rows = protocol.runs(
+            draw,
+            optimizers,
+            seeds,
+            whole=False,
+            progress=lambda done: report(f"tuning, {what} grid", done, len(seeds)),  # noqa: B023
+        )
+        results = np.array(
+            [[(protocol.score(run), log_loss(run), diverged(run), underflowed(run)) for run in runs] for runs in rows]
+        )
+        for k, (search, trial) in enumerate(asked):
+            search.tell(trial, *results[:, k].T)
+
+
+def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
+    """The best of the trials."""
+    import pandas as pd
+
+    names = ["lr", *search.others[0]]
+    columns = [*names, "level", "lower", "median", "upper", "diverged", "underflow", "log_loss", "best"]
+    if search.given:
+        settings = {"lr": search.lrs[0], **search.others[0]}
+        only = search.optimizer_at(settings)
+        leaders = ((only, np.zeros(1)),)
+        return Tuned(only, settings, pd.DataFrame(columns=columns), protocol.objective, given=True, leaders=leaders)
+    ranked = search.ranked()
+    best = ranked[0]
+    frame = pd.DataFrame([{**row, "best": row is best} for row in search.rows], columns=columns)
+    lrs = [row["lr"] for row in search.neighbours(best)]
+    edge = None
+    if len(lrs) > 1:
+        edge = {lrs[0]: "lowest", lrs[-1]: "highest"}.get(best["lr"])
+    failed = None
+    if not np.isfinite(best["median"]):
+        failed = max(("diverged", "underflow"), key=lambda how: best[how])
+        if protocol.objective == "steps-to-tol" and best[failed] < 0.5:
+            failed = "not-reached"
+    return Tuned(
+        optimizer=search.optimizer_at(best),
+        settings={name: best[name] for name in names},
+        tried=frame.sort_values([*names[1:], "lr"], ignore_index=True),
+        objective=protocol.objective,
+        edge=edge,
+        failed=failed,
+        factor=search.rates is not None,
+        leaders=tuple((search.optimizer_at(row), row["scores"]) for row in ranked[:MAX_LEADERS]),
+    )
+
+
+def _crossing(x: np.ndarray, y: np.ndarray) -> tuple[float, bool]:
+    """The x at which y, which starts at 0, first exceeds a factor 2; the last x, and True, if it never does."""
+    beyond = np.flatnonzero(~(y <= LOG10_2))
+    if not beyond.size:
+        return float(x[-1]), True
+    k = int(beyond[0])
+    if not np.isfinite(y[k]):  # somewhere between the two
+        return float(x[k - 1]), False
+    return float(x[k - 1] + (x[k] - x[k - 1]) * (LOG10_2 - y[k - 1]) / (y[k] - y[k - 1])), False
+
+
+def _interpolated(x: np.ndarray, y: np.ndarray, at: float) -> float | None:
+    """y at ``at`` by linear interpolation; infinite next to an infinite value, None outside the range."""
+    if at < x[0] - 1e-9 or at > x[-1] + 1e-9:
+        return None
+    k = int(np.clip(np.searchsorted(x, at), 1, len(x) - 1))
+    if np.isinf(y[k - 1]) or np.isinf(y[k]):
+        exact = [y[j] for j in (k - 1, k) if abs(x[j] - at) < 1e-9]
+        return float(exact[0]) if exact else float("inf")
+    return float(np.interp(at, x, y))

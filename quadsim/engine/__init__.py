@@ -1,0 +1,1 @@
+"""Running optimizers: `solve`, the compiled engine and the closed forms."""

@@ -1,0 +1,1 @@
+"""Closed forms of linear methods: modes, their trajectories, first passage."""

@@ -1,0 +1,1 @@
+"""The compiled engine: kernel template, compiler, kernel cache, batching of lanes."""

@@ -1,0 +1,120 @@
+"""From an optimizer's rule to machine code: compile the text of its kernel, and cache the result.
+
+The cache knows a kernel by its text, the versions and the processor that it was compiled for, so an edit of a template
+or of a rule is never answered with old machine code. `kernel_cache` says which files are trusted; without a cache,
+kernels are compiled in each process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import sys
+import threading
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from quadsim.engine.compiled import kernel_cache
+from quadsim.engine.compiled.kernel_source import kernel_text
+from quadsim.optimizers import Optimizer, rule_errors
+
+_lock = threading.Lock()  # numba compiles one kernel at a time
+_compiled: set[str] = set()  # texts of the kernels of this process
+
+
+def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> Any:
+    """The compiled kernel of `kernel_source.kernel_text`: a module with `begin` and `advance`."""
+    with _lock:
+        text = kernel_text(optimizer, width, noisy, shared_settings)
+        try:
+            module = _kernel(text)
+        except Exception as error:
+            rule_errors.explain(optimizer, error)
+            raise
+        _compiled.add(text)
+        return module
+
+
+def is_compiled(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> bool:
+    """Whether this process or the cache has the kernel."""
+    text = kernel_text(optimizer, width, noisy, shared_settings)
+    return text in _compiled or kernel_cache.has(_identity(text))
+
+
+@functools.cache
+def _kernel(text: str) -> ModuleType:
+    identity = _identity(text)
+    content = kernel_cache.load(identity)
+    if content is not None:
+        # The content is what was saved; what it refers to may be gone if numba was patched without a new version.
+        with suppress(Exception):
+            return _compile(text, content)[0]
+    module, content = _compile(text)
+    if content is not None:
+        kernel_cache.save(identity, content)
+    return module
+
+
+def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes | None]:
+    """The kernel's module, compiled or loaded from the cache's content; and the content to save.
+
+    The content is None if the machine code holds addresses of this process, since no other process could load it.
+    """
+    from numba.core import serialize
+
+    module = ModuleType(f"quadsim_kernel_{_fingerprint(text)[:20]}")
+    sys.modules[module.__name__] = module  # numba finds the module of a loaded function by its name
+    exec(compile(text, "<quadsim kernel>", "exec"), module.__dict__)
+    loaded = None if content is None else pickle.loads(content)
+    caches = {name: _FunctionCache(None if loaded is None else loaded[name]) for name in module.SIGNATURES}
+    for name, signature in module.SIGNATURES.items():
+        function = getattr(module, name)
+        function._cache = caches[name]
+        function.compile(signature)
+        function.disable_compile()  # arguments of other types raise TypeError
+    if content is None and all(cache.reduced is not None for cache in caches.values()):
+        content = serialize.dumps({name: cache.reduced for name, cache in caches.items()})
+    return module, content
+
+
+class _FunctionCache:
+    """A cache for numba's dispatcher, which loads machine code before it compiles, and saves it afterwards."""
+
+    cache_path = None
+
+    def __init__(self, reduced: tuple[Any, ...] | None) -> None:
+        self.reduced = reduced
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        from numba.core.compiler import CompileResult
+
+        if self.reduced is None:
+            return None
+        target_context.refresh()  # as numba's own cache does: a context is initialized when it is first used
+        return CompileResult._rebuild(target_context, *self.reduced)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        if not result.library.has_dynamic_globals and not result.lifted:
+            self.reduced = result._reduce()
+
+
+@functools.cache
+def _fingerprint(text: str) -> str:
+    import llvmlite
+    import numba
+
+    versions = f"{sys.version_info[:2]} {numba.__version__} {llvmlite.__version__}\n"
+    return hashlib.sha256((versions + text).encode()).hexdigest()
+
+
+def _identity(text: str) -> str:
+    """Everything that the machine code depends on: text, versions, processor and numba's options."""
+    import numba
+    from numba.core.registry import cpu_target
+
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    options = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    return repr((_fingerprint(text), processor, options, getattr(numba.config, "USING_SVML", False)))

@@ -1,0 +1,286 @@
+"""Template 4 of 4 of a kernel: the step loop.
+
+`compiler` joins the texts of `kernel_parameters`, `simd`, `random` and this file, puts an optimizer's rule in place of
+`update` and `once_per_step`, which here are plain gradient descent, and compiles the result. A kernel takes arrays;
+it has no classes, files or defaults.
+
+Lanes are runs that share a Hessian. WIDTH of them lie side by side in memory, so that the matrix-vector product
+becomes a matrix product.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from quadsim.engine.compiled.kernel_parameters import (
+    CONVERGED,
+    DIVERGED,
+    JIT,
+    JIT_INLINE,
+    MAX_STEPS,
+    NOISY,
+    RANDOM,
+    RUNNING,
+    UNDERFLOW,
+    WIDTH,
+)
+from quadsim.engine.compiled.random import GRADIENT, LABELS, add_gaussian, fill_uniform, sample_rows
+from quadsim.engine.compiled.simd import any_lane_needs_check, block_product, lane_sums
+
+ZERO, VANISHING, NORMAL = range(3)  # magnitude of a unit
+MIN_SAFE_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
+MIN_SAFE_VALUE = 1e-290  # below this a coordinate is about to leave float64's range
+UNIT_CHECK_INTERVAL = 16  # steps between two checks for units that underflow; from MIN_SAFE_VALUE it takes some more
+
+
+@njit(**JIT_INLINE)
+def update(e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace):
+    """Apply the rule to every coordinate: e -= step, state = new state."""
+    low = 0
+    for block in range(groups.size):
+        high = low + groups[block] * WIDTH
+        for i in range(low, high, WIDTH):
+            for k in range(WIDTH):
+                e[i + k] -= settings[0, block, k] * lr_scale * g[i + k]
+        low = high
+
+
+@njit(**JIT_INLINE)
+def once_per_step(shared_state, settings, lr_scale, t):
+    """Update what the rule shares between coordinates."""
+
+
+@njit(**JIT_INLINE)
+def gradient(h, sizes, e, g, eg, gg):
+    """The gradient g = H e of every lane, with the sums of e*g (twice the loss) and g*g."""
+    block_product(h, sizes, e, g)
+    lane_sums(e, g, e.size // WIDTH, eg, gg)
+
+
+@njit(**JIT)
+def noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size, keys, step, status, workspace):
+    """The gradient that the rule sees, in workspace[0]: of a minibatch, with noisy labels, with additive noise.
+
+    With A = X/√n, AᵀA = H, a minibatch B of k rows has the gradient (n/k) Σ a (aᵀe − noise) over its rows a.
+    """
+    noisy, residual, weights = workspace[0], workspace[1], workspace[2]
+    if batch_size > 0 or noise[1] > 0:
+        block_product(sqrt_hessian, sizes, e, residual)
+        for k in range(WIDTH):
+            if status[k] != RUNNING:
+                continue
+            if noise[1] > 0:
+                add_gaussian(residual, k, noise[1], keys[k], step, LABELS)
+            if batch_size > 0:
+                sample_rows(weights, k, batch_size, keys[k], step)
+        if batch_size > 0:
+            for i in range(residual.size):
+                residual[i] *= weights[i]
+        block_product(sqrt_hessian_t, sizes, residual, noisy)
+    else:
+        for i in range(g.size):
+            noisy[i] = g[i]
+    if noise[0] > 0:
+        for k in range(WIDTH):
+            if status[k] == RUNNING:
+                add_gaussian(noisy, k, noise[0], keys[k], step, GRADIENT)
+
+
+@njit(**JIT)
+def lane_norm(gg, g, k):
+    """The gradient norm of lane k; scaled first where the squares underflow."""
+    if not gg < MIN_SAFE_SQUARE:
+        return math.sqrt(gg)
+    largest, total = 0.0, 0.0
+    for i in range(k, g.size, WIDTH):
+        largest = max(largest, abs(g[i]))
+    if largest == 0.0:
+        return 0.0
+    for i in range(k, g.size, WIDTH):
+        total += (g[i] / largest) ** 2
+    return largest * math.sqrt(total)
+
+
+@njit(**JIT)
+def begin(h, sizes, e, g, sums):
+    """Before the first step: g, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
+    gradient(h, sizes, e, g, sums[0], sums[1])
+    for k in range(WIDTH):
+        sums[2, k] = lane_norm(sums[1, k], g, k)
+
+
+@njit(**JIT)
+def lane_underflows(e, g, k):
+    """Whether every coordinate of lane k, or its gradient, is about to leave float64's range."""
+    for i in range(k, e.size, WIDTH):
+        if abs(e[i]) >= MIN_SAFE_VALUE and abs(g[i]) >= MIN_SAFE_VALUE:
+            return False
+    return True
+
+
+@njit(**JIT)
+def unit_underflows(e, g, k, units, checked_units, magnitudes):
+    """Whether a checked unit of lane k underflows: coordinates that are coupled with each other, and with no others.
+
+    A unit at exactly zero has landed there: on its way out of range it would have been found before.
+    """
+    for unit in range(magnitudes.size):
+        magnitudes[unit] = ZERO
+    for i in range(units.size):
+        at = i * WIDTH + k
+        if abs(e[at]) >= MIN_SAFE_VALUE and abs(g[at]) >= MIN_SAFE_VALUE:
+            magnitudes[units[i]] = NORMAL
+        elif e[at] != 0.0 and magnitudes[units[i]] == ZERO:
+            magnitudes[units[i]] = VANISHING
+    for unit in range(magnitudes.size):
+        if checked_units[unit, k] and magnitudes[unit] == VANISHING:
+            return True
+    return False
+
+
+@njit(**JIT)
+def at_zero(e, k):
+    for i in range(k, e.size, WIDTH):
+        if e[i] != 0.0:
+            return False
+    return True
+
+
+@njit(**JIT)
+def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite, norm, target_norm, always_noisy):
+    """The status of lane k at step t. Its own numbers decide, not which lane caused this check.
+
+    Where noise moves a lane even from its minimum, zero is a point like any other.
+    """
+    if not finite:
+        return DIVERGED
+    if always_noisy:
+        if norm <= target_norm and target_norm > 0:
+            return CONVERGED
+        return MAX_STEPS if t == last_step else RUNNING
+    if norm <= target_norm and (norm > 0 or at_zero(e, k)):  # else the gradient has underflowed, not the error
+        return CONVERGED
+    check_units = t == last_step or t % UNIT_CHECK_INTERVAL == 0
+    if lane_underflows(e, g, k) or (check_units and unit_underflows(e, g, k, units, checked_units, magnitudes)):
+        return UNDERFLOW
+    return MAX_STEPS if t == last_step else RUNNING
+
+
+@njit(**JIT)
+def retire(e, state, final, k):
+    """Save the last point of lane k and set the lane to zero (or NaN): denormals would be slow."""
+    for i in range(k, e.size, WIDTH):
+        final[i] = e[i]
+        e[i] = 0.0
+        for s in range(state.shape[0]):
+            state[s, i] = 0.0
+
+
+@njit(**JIT)
+def advance(
+    # problem
+    h,  # the blocks, row after row, one after the other; for one lane by groups of rows, see `simd.rows_product`
+    sizes,  # (blocks,)
+    minimizer,  # (d * lanes,)
+    # lanes
+    e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
+    g,  # (d * lanes,) scratch: the gradient at e
+    state,  # (names, d * lanes) the rule's state of each coordinate
+    settings,  # (names, groups, ROW_SIZE) the lanes' settings, repeated; for one lane by coordinate: (names, 1, d)
+    shared_state,  # (names, ROW_SIZE) the rule's state of the step, repeated; first column only if settings are shared
+    groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    # steps
+    schedule,  # lr_scale: one for all steps, or one for each from step t on
+    sqrt_hessian,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
+    sqrt_hessian_t,  # the blocks of Aᵀ
+    noise,  # (2,) scales of the noise: of the gradient, of the labels
+    batch_size,  # rows in a minibatch; 0 for all of them
+    keys,  # (lanes, 2) of the runs' random streams
+    offsets,  # (d * lanes,) each coordinate's offset in the rule's own random stream
+    workspace,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
+    rule_workspace,  # (4 + names, largest group) for rules that take whole blocks
+    # when to stop
+    t,  # the step of e
+    until,  # the step to return at
+    last_step,  # max_steps
+    tol,
+    first_norm,  # (lanes,) gradient norm at step 0
+    max_loss,  # (lanes,) a larger loss has diverged
+    units,  # (d,) the unit that a coordinate belongs to
+    checked_units,  # (units, lanes) units that must not underflow
+    magnitudes,  # (units,) scratch
+    # record
+    marks,  # steps to record at, increasing, the last one beyond last_step
+    cursor,  # (1,) index of the next mark
+    loss_at,  # (marks, lanes)
+    norm_at,  # (marks, lanes)
+    status,  # (lanes,)
+    stopped,  # (lanes,) the step at which the lane stopped, -1 before
+    final,  # (d * lanes,) e at that step
+    final_loss_norm,  # (2, lanes)
+    sums,  # (4, lanes) scratch
+):
+    """Run every lane from step t to step `until` or to its own end; return the step reached."""
+    eg, gg, min_gg, max_eg = sums[0], sums[1], sums[2], sums[3]
+    first_step, running, check_units = t, 0, False
+    always_noisy = NOISY and noise[0] + noise[1] > 0
+    for k in range(WIDTH):
+        # A lane with gg > min_gg and eg < max_eg runs on without further checks.
+        min_gg[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), MIN_SAFE_SQUARE)
+        max_eg[k] = 2 * max_loss[k]
+        running += status[k] == RUNNING
+        for unit in range(magnitudes.size):
+            check_units |= checked_units[unit, k]
+    while running:
+        gradient(h, sizes, e, g, eg, gg)
+        check_lanes = t == last_step or (check_units and t % UNIT_CHECK_INTERVAL == 0)
+        check_lanes |= any_lane_needs_check(eg, gg, min_gg, max_eg, status)
+        if t == marks[cursor[0]]:
+            for k in range(WIDTH):
+                loss_at[cursor[0], k] = 0.5 * eg[k]
+                norm_at[cursor[0], k] = lane_norm(gg[k], g, k)
+            cursor[0] += 1
+        if check_lanes:
+            for k in range(WIDTH):
+                if status[k] != RUNNING:
+                    continue
+                norm = lane_norm(gg[k], g, k)
+                finite, target_norm = eg[k] <= max_eg[k] and gg[k] < np.inf, tol * first_norm[k]
+                status[k] = lane_status(
+                    e, g, k, units, checked_units, magnitudes, t, last_step, finite, norm, target_norm, always_noisy
+                )
+                if status[k] == RUNNING:
+                    continue
+                stopped[k] = t
+                final_loss_norm[0, k] = 0.5 * eg[k]
+                final_loss_norm[1, k] = norm
+                retire(e, state, final, k)
+                running -= 1
+        if t >= until or not running:
+            break
+        lr_scale = schedule[t - first_step if schedule.size > 1 else 0]
+        t += 1
+        if NOISY:
+            noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size, keys, t, status, workspace)
+        if RANDOM:
+            fill_uniform(workspace[3], offsets, keys, t, status)
+        once_per_step(shared_state, settings, lr_scale, float(t))
+        seen = workspace[0] if NOISY else g
+        update(
+            e, seen, minimizer, workspace[3], state, settings, shared_state, groups, lr_scale, float(t), status,
+            rule_workspace,
+        )  # fmt: skip
+    return t
+
+
+SIGNATURES = {  # of the functions that are compiled and called from Python; the others are compiled into these
+    "begin": "void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])",
+    "advance": (
+        "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
+        " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
+        " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1],"
+        " int64[::1], boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1],"
+        " int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
+    ),
+}

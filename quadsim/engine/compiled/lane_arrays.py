@@ -1,0 +1,232 @@
+"""The arrays of a kernel: packing runs into them, advancing them, reading the results.
+
+`kernel_template.advance` documents the arrays. The input has been checked by `engine.solver`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quadsim.engine.compiled.kernel_source import requested_names, setting_names
+from quadsim.engine.trajectory import DIVERGENCE_FACTOR, Status, Trajectory
+from quadsim.optimizers import Optimizer
+from quadsim.optimizers.schedules import Schedule
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.noise import Noise, run_key
+
+PAGE_BYTES, LINE_BYTES = 4096, 64
+STAGGER_BYTES = 512  # between the starts of arrays within their pages
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One run: its index in the caller's order, its optimizer with the lr filled in, and its start as an error."""
+
+    number: int
+    optimizer: Optimizer
+    error: np.ndarray
+    seed: int | None
+
+    @property
+    def noise_seed(self) -> int:
+        return 0 if self.seed is None else self.seed
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all lanes of a call share."""
+
+    problem: BlockQuadratic
+    max_steps: int
+    tol: float
+    marks: np.ndarray  # the steps to record, and one beyond max_steps
+    noise: Noise
+    schedule: Schedule
+    progress: Callable[[int], None] | None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class LaneArrays:
+    """A batch of lanes as the arrays of a kernel."""
+
+    def __init__(self, job: Job, batch: list[Lane], kernel: Any) -> None:
+        problem, width = job.problem, kernel.WIDTH
+        self.job, self.batch, self.kernel, self.kind, self.t = job, batch, kernel, type(batch[0].optimizer), 0
+        lanes = batch + [batch[-1]] * (width - len(batch))  # padding: computed, but never read
+        self.blocks, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
+        self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
+        self.g, self.sums = _aligned(np.zeros_like(self.e), 4), np.zeros((4, width))
+        kernel.begin(self.blocks, self.sizes, self.e, self.g, self.sums)
+        self.first_norm = self.sums[2].copy()
+        with np.errstate(over="ignore"):
+            self.max_loss = DIVERGENCE_FACTOR * np.maximum(0.5 * self.sums[0], problem.lipschitz)
+        self._pack_rule(lanes)
+        self._pack_noise(lanes)
+        self.minimizer = _aligned(np.repeat(problem.minimizer, width), 6)
+        self.units = np.zeros(problem.dim, dtype=np.int64) if self.kind.homogeneous else problem.units()
+        self.checked_units = np.zeros((self.units.max() + 1, width), dtype=bool)
+        if not self.kind.homogeneous:  # a homogeneous method may put a unit on its minimum; others are checked
+            for k, lane in enumerate(lanes):
+                self.checked_units[self.units[lane.error != 0], k] = True
+        self.cursor = np.zeros(1, dtype=np.int64)
+        self.loss_at, self.norm_at = np.zeros((job.marks.size, width)), np.zeros((job.marks.size, width))
+        self.status, self.stopped = np.zeros(width, dtype=np.int64), np.full(width, -1, dtype=np.int64)
+        self.status[len(batch) :], self.stopped[len(batch) :] = kernel.MAX_STEPS, 0
+        self.final, self.final_loss_norm = np.zeros(problem.dim * width), np.zeros((2, width))
+
+    def _pack_rule(self, lanes: list[Lane]) -> None:
+        """What the rule needs at step 0, given the first gradients: state, settings, shared_state and groups."""
+        kind, problem, sizes, width = self.kind, self.job.problem, self.sizes, len(lanes)
+        names, row_size = setting_names(kind), self.kernel.ROW_SIZE
+        optimizers = [lane.optimizer for lane in lanes]
+        values = {name: [getattr(optimizer, name) for optimizer in optimizers] for name in names}
+        everything = np.array([problem.dim], dtype=np.int64)
+        if kind.scope != "coordinate":
+            self.groups = sizes if kind.scope == "block" else everything
+            shared_shape, settings_shape = (len(kind.shared_state), width), (len(names), len(self.groups), width)
+        elif width == 1:  # settings by coordinate, so that one loop updates all of them
+            self.groups = everything
+            shared_shape, settings_shape = (len(kind.shared_state), 1), (len(names), 1, problem.dim)
+        else:  # settings by block if these differ; the lanes' repeated to the length of a row
+            by_block = any(isinstance(value, tuple) for lane_values in values.values() for value in lane_values)
+            self.groups = sizes if by_block else everything
+            shared_shape, settings_shape = (len(kind.shared_state), row_size), (len(names), len(self.groups), row_size)
+        self.shared_state, self.settings = _aligned(np.zeros(shared_shape), 7), _aligned(np.zeros(settings_shape), 3)
+        self.rule_workspace = np.zeros((4 + len(kind.state), self.groups.max()))
+
+        row_bytes = (
+            -(-problem.dim * width * 8 // PAGE_BYTES) * PAGE_BYTES + STAGGER_BYTES
+        )  # of whole vectors, staggered
+        self.state = _aligned(np.zeros((len(kind.state), row_bytes // 8)), 1)
+        for k, optimizer in enumerate(optimizers):
+            for s, first in enumerate(optimizer.first_state(self.g[k::width].copy())):
+                self.state[s, k : problem.dim * width : width] = first
+        shared = np.array([optimizer.first_shared_state() for optimizer in optimizers]).reshape(width, -1).T
+        self.shared_state[:] = np.tile(shared, shared_shape[1] // width)
+        for p, name in enumerate(names):
+            if any(isinstance(value, tuple) for value in values[name]):
+                by_lane = np.array([np.broadcast_to(value, sizes.shape) for value in values[name]]).T  # (blocks, lanes)
+            else:
+                by_lane = np.tile(values[name], (len(self.groups), 1))
+            if kind.scope == "coordinate" and width == 1:
+                counts = sizes if len(by_lane) == len(sizes) > 1 else problem.dim
+                self.settings[p, 0] = np.repeat(by_lane[:, 0], counts)
+            else:
+                self.settings[p] = np.tile(by_lane, settings_shape[2] // width)
+
+    def _pack_noise(self, lanes: list[Lane]) -> None:
+        noise, problem, width = self.job.noise, self.job.problem, len(lanes)
+        examples = noise.examples(problem)
+        self.sqrt_hessian = _flat(self.kernel, examples)
+        self.sqrt_hessian_t = _flat(self.kernel, [block.T for block in examples])
+        self.noise_scales = noise.kernel_scales(problem.dim)
+        random = "random" in requested_names(self.kind)
+        self.offsets = np.zeros(self.e.size if random else 0, dtype=np.int64)
+        if random:
+            by_block = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
+            for k, lane in enumerate(lanes):
+                is_block = lane.optimizer.random_by == "block"
+                self.offsets[k::width] = by_block if is_block else np.arange(problem.dim)
+        self.keys = np.zeros((width, 2), dtype=np.uint64)
+        if noise.any or random:
+            self.keys[:] = [run_key(lane.noise_seed) for lane in lanes]
+        self.workspace = _aligned(np.zeros((4, self.e.size)), 5)
+
+    @property
+    def running(self) -> bool:
+        """Whether a lane has not ended yet."""
+        return bool((self.status == self.kernel.RUNNING).any())
+
+    def advance(self, until: int) -> int:
+        """Run to step `until`, or to the lanes' ends; return the step reached."""
+        job, schedule = self.job, np.ones(1)
+        if job.schedule.changes:  # at least two values, since the kernel takes a single one for all steps
+            schedule = job.schedule.factors(self.t + 1, max(until, self.t + 2), job.max_steps)
+        magnitudes = np.zeros(len(self.checked_units), dtype=np.int64)
+        self.t = self.kernel.advance(
+            self.blocks, self.sizes, self.minimizer,
+            self.e, self.g, self.state, self.settings, self.shared_state, self.groups,
+            schedule, self.sqrt_hessian, self.sqrt_hessian_t, self.noise_scales, job.noise.batch or 0, self.keys,
+            self.offsets, self.workspace, self.rule_workspace,
+            self.t, until, job.max_steps, job.tol, self.first_norm, self.max_loss, self.units, self.checked_units,
+            magnitudes,
+            job.marks, self.cursor, self.loss_at, self.norm_at, self.status, self.stopped, self.final,
+            self.final_loss_norm, self.sums,
+        )  # fmt: skip
+        return self.t
+
+    def trajectories(self) -> list[Trajectory]:
+        with np.errstate(divide="ignore"):  # the logarithm of 0
+            statuses = {getattr(self.kernel, status.name): status for status in Status}
+            return [self._trajectory(lane, k, statuses[int(self.status[k])]) for k, lane in enumerate(self.batch)]
+
+    def _trajectory(self, lane: Lane, k: int, status: Status) -> Trajectory:
+        """Lane k's record: the marks before its end, and the end itself if its values are finite."""
+        job, problem, stopped = self.job, self.job.problem, int(self.stopped[k])
+        final_loss, final_norm = self.final_loss_norm[:, k].tolist()
+        before = int(np.searchsorted(job.marks, stopped))
+        end = math.isfinite(final_loss) and math.isfinite(final_norm)
+        loss = np.append(self.loss_at[:before, k], [final_loss] * end)
+        norms = np.append(self.norm_at[:before, k], [final_norm] * end)
+        error = self.final[k :: self.status.size].copy()
+        return Trajectory(
+            steps=np.append(job.marks[:before], [stopped] * end).astype(np.int64),
+            loss=loss,
+            grad_norm=norms,
+            log_loss=np.log(loss),
+            log_grad_norm=np.log(norms),
+            status=status,
+            steps_to_tol=stopped if status is Status.CONVERGED else None,
+            last_step=stopped,
+            w=problem.minimizer + error,
+            error=error,
+            w0=problem.minimizer + lane.error,
+            minimizer=problem.minimizer_kind,
+            optimizer=lane.optimizer,
+            problem=problem.name,
+            seed=lane.seed,
+            tol=job.tol,
+            max_steps=job.max_steps,
+            engine="compiled",
+            noise=job.noise,
+            schedule=job.schedule,
+        )
+
+
+def _flat(kernel: Any, blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Blocks one after the other, in the order in which the kernel reads them."""
+    parts = [part for block in blocks for part in _row_groups(kernel, block)]
+    return np.concatenate([np.ravel(part) for part in parts]) if parts else np.zeros(0)
+
+
+def _row_groups(kernel: Any, block: np.ndarray) -> list[np.ndarray]:
+    """A block row by row; for one lane, the rows that are computed together column by column, padded with zeros."""
+    if kernel.WIDTH > 1:
+        return [block]
+    parts, i = [], 0
+    while i < len(block):
+        rows = kernel.MANY_ROWS if i + kernel.MANY_ROWS <= len(block) else kernel.VECTOR_SIZE
+        part = np.zeros((len(block), rows))
+        part[:, : len(block) - i] = block[i : i + rows].T
+        parts.append(part)
+        i += rows
+    return parts
+
+
+def _aligned(array: np.ndarray, slot: int = 0) -> np.ndarray:
+    """A copy that starts on a cache line, padded to a whole vector, in one of eight slots of a page.
+
+    A vector that straddles two cache lines is loaded twice. And a processor first takes addresses that agree in their
+    last 12 bits for the same one (4K aliasing), so arrays that are used together have different slots.
+    """
+    buffer = np.empty(array.nbytes + PAGE_BYTES + LINE_BYTES, dtype=np.uint8)
+    start = (slot * STAGGER_BYTES - buffer.ctypes.data) % PAGE_BYTES
+    copy = buffer[start : start + array.nbytes].view(np.float64).reshape(array.shape)
+    copy[...] = array
+    return copy

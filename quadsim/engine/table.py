@@ -1,0 +1,145 @@
+"""Tidy tables of trajectories: all that figures read. Column names are the keys of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quadsim import _quantiles as quantiles
+from quadsim._validation import InputError
+from quadsim.engine.trajectory import Status, Trajectory
+
+
+def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
+    """Read a table, every float to its last bit.
+
+    Before pandas 3.1 the default parser rounds two thirds of all doubles wrongly in the last place; since then it is
+    exact and ``float_precision`` is deprecated.
+    """
+    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
+        options = {"float_precision": "round_trip", **options}
+    return pd.read_csv(path, **options)
+
+
+def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
+    """One dictionary of plain values for each run: its settings and how it ended. A missing value is None."""
+    return [
+        {
+            "lane": lane,
+            "problem": run.problem,
+            "minimizer": run.minimizer,
+            "optimizer": run.optimizer.name,
+            "seed": run.seed,
+            **{key: cell(value) for key, value in run.optimizer.settings().items()},
+            "tol": run.tol,
+            "max_steps": run.max_steps,
+            "steps_to_tol": run.steps_to_tol,
+            "last_step": run.last_step,
+            "loss": float(run.loss[-1]) if run.loss.size else None,
+            "grad_norm": float(run.grad_norm[-1]) if run.grad_norm.size else None,
+            "status": str(run.status),
+            "engine": run.engine,
+            **_conditions(run),
+        }
+        for lane, run in enumerate(runs)
+    ]
+
+
+def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
+    """One row for each run: its settings and how it ended."""
+    frame = pd.DataFrame(rows(runs))
+    whole = [column for column in ("seed", "steps_to_tol", "last_step") if column in frame]
+    return frame.astype(dict.fromkeys(whole, "Int64"))
+
+
+def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
+    """One row for each recorded step of each run; `relative` is ‖g‖/‖g₀‖."""
+    parts = [
+        pd.DataFrame(
+            {
+                "lane": lane,
+                "problem": run.problem,
+                "optimizer": run.optimizer.name,
+                "label": run.optimizer.label,
+                "seed": run.seed,
+                "step": run.steps,
+                "loss": run.loss,
+                "grad_norm": run.grad_norm,
+                "relative": run.grad_norm / run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 0.0,
+            }
+        )
+        for lane, run in enumerate(runs)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
+    """One row for each problem and optimizer: quartiles of the steps to tol over its draws.
+
+    A run that did not reach tol counts as later than all that did; a quartile among those is missing, and above the
+    largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the first
+    optimizer of the same problem, among the draws in which one of the two reached tol.
+    """
+    frame = summary(runs)
+    if frame.duplicated(["problem", "optimizer", "seed"]).any():
+        raise InputError("quartiles are over draws: give each optimizer once for each problem and seed")
+    frame["steps"] = frame["steps_to_tol"].astype("Float64").fillna(np.inf).astype(float)
+    parts = []
+    for problem, of_problem in frame.groupby("problem", sort=False):
+        first = of_problem["optimizer"].iloc[0]
+        reference = of_problem[of_problem["optimizer"] == first].set_index("seed")["steps"]
+        for optimizer, draws in of_problem.groupby("optimizer", sort=False):
+            steps = draws.set_index("seed")["steps"]
+            known = np.isfinite(steps) | np.isfinite(reference)
+            row: dict[str, Any] = {"problem": problem, "minimizer": draws["minimizer"].iloc[0]}
+            row |= {"optimizer": optimizer, "draws": len(draws), "reached": int(np.isfinite(steps).sum())}
+            for status in (Status.DIVERGED, Status.UNDERFLOW):
+                row[str(status)] = int((draws["status"] == status).sum())
+            row["max_steps"], row["engine"] = int(draws["max_steps"].max()), draws["engine"].iloc[0]
+            for name, value in quantiles.quartiles(steps, "nearest").items():
+                row[f"{name}_steps"] = int(value) if np.isfinite(value) else None
+            row["ahead"] = None if optimizer == first else float((steps < reference)[known].mean())
+            parts.append(row)
+    return pd.DataFrame(parts).astype({f"{name}_steps": "Int64" for name in quantiles.QUARTILES})
+
+
+def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
+    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; ended runs keep their last value.
+
+    Runs that underflowed are left out, unless all did: the gradients of Adam outside float64's range are spurious
+    (ledger 5i).
+    """
+    groups: dict[tuple[str, str], list[Trajectory]] = {}
+    for run in runs:
+        groups.setdefault((run.problem, run.optimizer.name), []).append(run)
+    parts = []
+    for (problem, optimizer), draws in groups.items():
+        members = [run for run in draws if run.status != Status.UNDERFLOW or run.optimizer.homogeneous] or draws
+        last = max(run.last_step for run in members)
+        linear, logarithmic = np.linspace(0, last, points), np.geomspace(1, max(last, 1), points // 2)
+        steps = np.unique(np.concatenate([linear, logarithmic]).round().astype(np.int64))
+        curves = [np.interp(steps, run.steps, _log_relative(run)) for run in members]
+        names = {"problem": problem, "optimizer": optimizer, "label": members[0].optimizer.label}
+        values = quantiles.quartiles(np.transpose(curves), "log10")
+        parts.append(pd.DataFrame({**names, "step": steps, **values}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _log_relative(run: Trajectory) -> np.ndarray:
+    norms = np.maximum(run.grad_norm, 1e-300)
+    return np.log10(norms / norms[0])
+
+
+def _conditions(run: Trajectory) -> dict[str, Any]:
+    """Noise and schedule, if the run has them."""
+    noise = run.noise.columns() if run.noise.any else {}
+    return noise | ({"schedule": str(run.schedule)} if run.schedule.changes else {})
+
+
+def cell(value: object) -> object:
+    """A setting as one cell: one learning rate for each block is written as on the command line."""
+    return "/".join(repr(item) for item in value) if isinstance(value, tuple) else value

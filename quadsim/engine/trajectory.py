@@ -1,0 +1,144 @@
+"""The result of a run, `Trajectory`, and of several, `Runs`: frozen records that tables and figures read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+from quadsim.optimizers import LearningRate, Optimizer
+from quadsim.optimizers.schedules import Schedule
+from quadsim.problems.noise import Noise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_STEPS = 10**12
+MAX_RECORDED = 4096
+LOG_POINTS = {"log": 2000, "coarse": 64}
+DIVERGENCE_FACTOR = 1e100  # a loss this many times the first one (or the largest eigenvalue) counts as diverged
+
+
+class Status(StrEnum):
+    """How a run ended. A failure is a status, never a NaN."""
+
+    CONVERGED = "converged"  # the gradient norm fell to tol times its first value
+    MAX_STEPS = "max-steps"  # it did not by the last step
+    DIVERGED = "diverged"  # a value was not finite, the loss exceeded DIVERGENCE_FACTOR, or a mode grows for ever
+    UNDERFLOW = "underflow"  # a block left float64's range, where Adam's "convergence" is spurious (ledger 5i)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One run: the recorded steps, and how it ended.
+
+    Attributes
+    ----------
+    steps, loss, grad_norm : arrays
+        The recorded steps with the loss gap and the gradient norm there. All finite; the last entry is the run's end,
+        unless the values there were not finite.
+    log_loss, log_grad_norm : arrays
+        Their natural logarithms. Those of closed forms stay in order where the values themselves underflow to 0.
+    status : Status
+    steps_to_tol : int or None
+        The first step with ‖g‖/‖g₀‖ ≤ tol, exact whatever was recorded; None if there was none.
+    last_step : int
+        The step at which the run stopped.
+    w, w0 : array
+        The final point, and the start w₀ = w* + e₀.
+    error : array
+        The final error e = w − w*, without the rounding of w.
+    optimizer : Optimizer
+        The optimizer with its learning rate filled in.
+    problem : str
+        The problem's name.
+    minimizer : str
+        Where the problem's minimizer comes from: "gaussian", "zero" or "given".
+    seed : int or None
+        The seed of problem, start and noise; None if the start was given and nothing else is random.
+    tol, max_steps :
+        The tolerance and the last step allowed.
+    engine : str
+        What computed it: "compiled" or "closed-form".
+    noise : Noise
+    schedule : Schedule
+    """
+
+    steps: np.ndarray
+    loss: np.ndarray
+    grad_norm: np.ndarray
+    log_loss: np.ndarray
+    log_grad_norm: np.ndarray
+    status: Status
+    steps_to_tol: int | None
+    last_step: int
+    w: np.ndarray
+    w0: np.ndarray
+    error: np.ndarray
+    optimizer: Optimizer
+    problem: str
+    minimizer: str
+    seed: int | None
+    tol: float
+    max_steps: int
+    engine: str
+    noise: Noise = field(default_factory=Noise)
+    schedule: Schedule = field(default_factory=Schedule)
+
+    @property
+    def lr(self) -> LearningRate:
+        """The learning rate used; one for each block in BlockGD."""
+        return self.optimizer.lr
+
+
+@dataclass(frozen=True, eq=False)
+class Runs(Sequence[Trajectory]):
+    """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them."""
+
+    trajectories: tuple[Trajectory, ...]
+
+    def __len__(self) -> int:
+        return len(self.trajectories)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.trajectories[number]
+
+    def table(self) -> pd.DataFrame:
+        """One row for each run: its settings and how it ended."""
+        from quadsim.engine import table
+
+        return table.summary(self.trajectories)
+
+
+def record_marks(record: str | int, max_steps: int) -> np.ndarray:
+    """The steps to record, 0 first: at most MAX_RECORDED."""
+    if isinstance(record, str):
+        if record not in LOG_POINTS:
+            names = ", ".join(repr(name) for name in LOG_POINTS)
+            raise InputError(f"record must be {names} or a whole number of at least 1, got {checks.shown(record)}")
+        return _log_marks(record, max_steps)
+    every = checks.whole("record", record, at_least=1)
+    if max_steps // every >= MAX_RECORDED:
+        raise InputError(
+            f"record={every} would keep {max_steps // every + 1} points of {max_steps} steps: "
+            f"use record={max_steps // MAX_RECORDED + 1} or more, or record='log'"
+        )
+    return np.arange(0, max_steps + 1, every, dtype=np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _log_marks(record: str, max_steps: int) -> np.ndarray:
+    """0, and steps evenly spaced on a log scale; read-only, as the cached array is shared."""
+    points = LOG_POINTS[record]
+    spaced = 10.0 ** (np.arange(points) * (np.log10(max(max_steps, 1)) / (points - 1)))
+    spaced[-1] = max_steps
+    marks = np.append(0, np.minimum(spaced.round(), max_steps).astype(np.int64))
+    marks = marks[np.append(True, marks[1:] > marks[:-1])]
+    marks.flags.writeable = False
+    return marks

@@ -1,0 +1,41 @@
+"""Adam with β1 = β2 in its variance form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quadsim.optimizers.base import Optimizer
+from quadsim.optimizers.moments import ema
+from quadsim.optimizers.settings import fraction, nonnegative, positive
+
+
+@dataclass(frozen=True)
+class AdamVariance(Optimizer):
+    """Adam with β1 = β2 = β in its variance form, w ← w − lr·m/(√(m² + σ²) + ε), of Orvieto & Gower (2025).
+
+    m ← β·m + (1 − β)·g is the mean of the gradients and σ² ← β·σ² + β(1 − β)(m₋ − g)², with the m before, their
+    variance: v − m² of Adam, in a form that has no cancellation. So this is Adam(beta1=β, beta2=β,
+    bias_correction=False). β and ε are those of their quadratic study.
+    """
+
+    name = "adam-variance"
+    label = "Adam (β1 = β2)"
+    colour = "#332288"
+    stroke = "dashed"
+    list_order = 25
+    reference = "Orvieto & Gower (2025), arXiv 2505.21829"
+    invariances = ("signs", "scale")
+    state = ("m", "spread")
+
+    lr: float = positive(1e-3)
+    beta: float = fraction(0.95)
+    eps: float = nonnegative(1e-8)
+
+    @staticmethod
+    def rule(g, m, spread, lr, beta, eps):  # type: ignore[no-untyped-def]
+        spread = beta * spread + beta * (1 - beta) * ((m - g) * (m - g))
+        m = ema(m, g, beta)
+        root = np.sqrt(m * m + spread) + eps
+        return lr * m / root if root > 0 else 0.0, m, spread

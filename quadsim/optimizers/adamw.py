@@ -1,0 +1,32 @@
+"""AdamW: Adam with decoupled weight decay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadsim.optimizers.moments import Moments, adam_step, ema
+from quadsim.optimizers.settings import nonnegative
+
+
+@dataclass(frozen=True)
+class AdamW(Moments):
+    """AdamW of Loshchilov & Hutter (2019): w ← (1 − lr·weight_decay)·w − lr·m̂/(√v̂ + ε).
+
+    The weight decay is decoupled from the moments. It is multiplied by the lr, as in torch and optax, and not only by
+    the schedule, as in the paper. Defaults are those of torch.optim.AdamW; optax's weight_decay is 1e-4.
+    """
+
+    name = "adamw"
+    label = "AdamW"
+    colour = "#AA4499"
+    stroke = "dashed"
+    list_order = 22
+    reference = "Loshchilov & Hutter (2019), arXiv 1711.05101"
+    state = ("m", "v")
+
+    weight_decay: float = nonnegative(1e-2)
+
+    @staticmethod
+    def rule(g, w, m, v, lr, beta1, beta2, eps, weight_decay, unbias1, unbias2):  # type: ignore[no-untyped-def]
+        m, v = ema(m, g, beta1), ema(v, g * g, beta2)
+        return lr * weight_decay * w + adam_step(m, v, lr, eps, unbias1, unbias2), m, v

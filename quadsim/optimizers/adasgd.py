@@ -1,0 +1,27 @@
+"""AdaSGD: Adam with one second moment for all coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadsim.optimizers.moments import Moments, shared_v_rule
+
+
+@dataclass(frozen=True)
+class AdaSGD(Moments):
+    """AdaSGD of Wang & Wiens (2020): Adam with one v for all coordinates, the moving average of the mean of g².
+
+    The momentum is Adam's, so that only v differs. The paper's own, m ← β1·m + g without bias correction, makes steps
+    that are 1/(1 − β1) times as long once it has filled.
+    """
+
+    name = "adasgd"
+    label = "AdaSGD"
+    colour = "#994455"
+    stroke = "dotted"
+    list_order = 41
+    reference = "Wang & Wiens (2020), arXiv 2006.16541"
+    invariances = ("rotation", "signs", "scale")
+    scope = "all"
+    rule = staticmethod(shared_v_rule)
+    state = ("m", "v")

@@ -1,0 +1,37 @@
+"""Lion: the sign of a mixture of gradient and momentum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quadsim.optimizers.base import Optimizer
+from quadsim.optimizers.moments import ema
+from quadsim.optimizers.settings import fraction, nonnegative, positive
+
+
+@dataclass(frozen=True)
+class Lion(Optimizer):
+    """Lion of Chen et al. (2023): w ← w − lr·(sign(β1·m + (1 − β1)·g) + weight_decay·w), then m ← β2·m + (1 − β2)·g.
+
+    β1, β2 and weight_decay are those of optax.lion, and the lr is of the paper's order.
+    """
+
+    name = "lion"
+    label = "Lion"
+    colour = "#BB9933"
+    stroke = "dash-dot"
+    list_order = 32
+    reference = "Chen et al. (2023), arXiv 2302.06675"
+    invariances = ("signs", "scale")
+    state = ("m",)
+
+    lr: float = positive(1e-4)
+    beta1: float = fraction(0.9)
+    beta2: float = fraction(0.99)
+    weight_decay: float = nonnegative(1e-3)
+
+    @staticmethod
+    def rule(g, w, m, lr, beta1, beta2, weight_decay):  # type: ignore[no-untyped-def]
+        return lr * (np.sign(ema(m, g, beta1)) + weight_decay * w), ema(m, g, beta2)

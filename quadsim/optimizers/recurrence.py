@@ -1,0 +1,42 @@
+"""The linear recurrence of a method on a quadratic, as data. `engine.closed_form` solves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """In an eigendirection with eigenvalue λ the error follows e₊ = a(λ)·e + b(λ)·e₋, from e₋ = e.
+
+    With α = lr and β = momentum,
+
+        a = 1 + β − αλ             b = −β             heavy ball; with β = 0 gradient descent
+        a = (1 + β)(1 − αλ)        b = −β(1 − αλ)     with ``nesterov``
+
+    lr : float or array
+        One for all modes, or one for each.
+    metric : "hessian" or "first-gradient"
+        What the λ are the eigenvalues of: H, or D^-½HD^-½ with D = diag|g₀|, in which case the recurrence holds for
+        D^½e.
+    double_root : bool
+        The setting is the one at which the end modes (of μ and L; with ``nesterov``, of μ) have double roots. ``lr``
+        and ``momentum`` are its values rounded to float64, and the closed form takes the unrounded ones: rounding would
+        separate the roots (ledger 9).
+    """
+
+    lr: Any
+    momentum: float = 0.0
+    nesterov: bool = False
+    metric: str = "hessian"
+    double_root: bool = False
+
+    def coefficients(self, eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """a(λ) and b(λ), in float64."""
+        shrink = 1 - self.lr * eigenvalues
+        if self.nesterov:
+            return (1 + self.momentum) * shrink, -self.momentum * shrink
+        return self.momentum + shrink, np.full_like(eigenvalues, -self.momentum)

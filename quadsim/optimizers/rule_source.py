@@ -1,0 +1,408 @@
+"""A rule as standalone source text: the function itself, the functions it calls and the constants it uses.
+
+What a rule refers to is looked up when it is compiled, and copied into the kernel's text, so a cached kernel is never
+stale. What cannot be copied (a list that may change, a module that is not numpy or math) is refused, with the line of
+the file that uses it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import dis
+import functools
+import importlib
+import inspect
+import io
+import linecache
+import math
+import os
+import textwrap
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from quadsim import _files
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+
+MODULES = {"numpy": "quadsim_numpy", "math": "quadsim_math"}  # imported under names that rules do not use
+MAX_BYTES = 2**20  # of a file of rules
+HEADER = "".join(f"import {module} as {name}\n" for module, name in MODULES.items())
+MAX_MESSAGE = 190  # characters, so that a line with the program's name stays below 200
+MIN_QUOTE = 20  # characters of the quoted line; fewer would not help
+
+
+class RuleError(InputError):
+    """A rule that cannot be used; the message begins with its file and line, and ends with the text of the line."""
+
+
+def complaint(path: str, line: int, sentence: str, text: str | None = None) -> RuleError:
+    """The error for a line of a file; the line's text is read from the file unless it is given."""
+    text = " ".join((linecache.getline(path, line) if text is None else text).split())
+    message = f"{shown_path(path)}:{line}: {sentence}"
+    room = MAX_MESSAGE - len(message) - len(": ")
+    if len(text) > room:
+        text = f"{text[: room - 1]}…" if room > MIN_QUOTE else ""
+    return RuleError(f"{message}: {text}" if text else message)
+
+
+def shown_path(path: str) -> str:
+    """The path relative to the working directory, if it lies below it."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    return path if relative.startswith("..") else relative
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function with its parsed source text and its location."""
+
+    function: FunctionType
+    path: str
+    first: int  # the line of the file on which the text begins
+    tree: ast.FunctionDef
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def error(self, node: ast.AST, sentence: str) -> RuleError:
+        line = getattr(node, "lineno", 1) + self.first - 1
+        return complaint(self.path, line, sentence)
+
+
+def source(function: Any) -> Source:
+    """The function's source text; raises if the file has changed since the function was defined."""
+    function = _plain(function)
+    kept = getattr(function, "__quadsim_source__", None)
+    return kept if isinstance(kept, Source) else _source_now(function)
+
+
+def keep_source(function: Any) -> None:
+    """Store the function's current text with the function: its file may be edited before it is compiled."""
+    function = _plain(function)
+    function.__quadsim_source__ = _source_now(function)
+
+
+def _plain(function: Any) -> FunctionType:
+    """The Python function behind an object, if it has source text of its own."""
+    function = getattr(function, "py_func", function)  # wrapped by @njit
+    if not isinstance(function, FunctionType):
+        raise RuleError(f"a rule must be a function written in Python, got {checks.shown(function)}")
+    inner = inspect.unwrap(function)
+    path, line = inner.__code__.co_filename, inner.__code__.co_firstlineno
+    if inner is not function:
+        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: leave it out")
+    if function.__name__ == "<lambda>":
+        raise complaint(path, line, "a rule must be a function of its own, not a lambda")
+    return function
+
+
+def _source_now(function: FunctionType) -> Source:
+    """The file's current text of the function; raises if it is not the text that the function was defined by."""
+    path = function.__code__.co_filename
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        raise RuleError(f"{function.__name__} has no source text to compile: define it in a file") from None
+    if isinstance(tree, ast.AsyncFunctionDef):
+        raise complaint(path, first, f"{function.__name__} is an async function, which cannot be compiled")
+    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__ or not _same_code(function):
+        raise complaint(path, first, f"the text of {function.__name__} has changed since it was loaded: load it again")
+    return Source(function, path, first, tree)
+
+
+def _same_code(function: FunctionType) -> bool:
+    """Whether the file's current text compiles to the function's code."""
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    current = _codes(text, code.co_filename).get((code.co_name, code.co_firstlineno))
+    return current is not None and _comparable(current) == _comparable(code)
+
+
+@functools.lru_cache(maxsize=64)
+def _codes(text: str, path: str) -> dict[tuple[str, int], CodeType]:
+    """The code of every function of a file, by name and line."""
+    try:
+        waiting = [compile(text, path, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return {}
+    found = {}
+    while waiting:
+        code = waiting.pop()
+        found[code.co_name, code.co_firstlineno] = code
+        waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return found
+
+
+def _comparable(code: CodeType) -> tuple[Any, ...]:
+    constants = [repr(_comparable(c)) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _undecorated(tree: ast.FunctionDef) -> ast.FunctionDef:
+    plain = copy.deepcopy(tree)
+    plain.decorator_list, plain.returns = [], None
+    for argument in _parameters(plain):
+        argument.annotation = None
+    return plain
+
+
+def _parameters(tree: ast.FunctionDef) -> list[ast.arg]:
+    arguments = tree.args
+    rest = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+
+
+@dataclass
+class Standalone:
+    """The texts of functions and constants that together need nothing else; each has a unique name."""
+
+    prefix: str
+    names: dict[int, str] = field(default_factory=dict)  # by the id of the function
+    parts: list[str] = field(default_factory=list)
+    uses: list[tuple[FunctionType, str, Any]] = field(default_factory=list)  # function, name, value of the name
+    bounds: bool = False  # whether indices are checked
+
+    def add(self, function: Any, name: str | None = None) -> str:
+        """Add a function with everything it uses; returns its name in the text."""
+        parsed = source(function)
+        if id(parsed.function) in self.names:
+            return self.names[id(parsed.function)]
+        named = name is not None  # the kernel calls it by this name, with every argument
+        name = name or f"{self.prefix}{len(self.names)}_{parsed.name}"
+        self.names[id(parsed.function)] = name
+        tree = _undecorated(parsed.tree)
+        _check_compilable(parsed)
+        known = {}
+        for symbol, node in _outer_names(parsed):
+            if not _known(parsed.function, symbol) and hasattr(builtins, symbol):
+                self.uses.append((parsed.function, symbol, BUILT_IN))
+            else:
+                known[symbol] = self._value(parsed, symbol, node)
+        tree = ast.fix_missing_locations(_Renamed(known).visit(tree))
+        tree.name = name
+        tree.args.defaults = (
+            [] if named else [self._constant(parsed, value) for value in parsed.function.__defaults__ or ()]
+        )
+        self.uses.append((parsed.function, DEFAULTS, parsed.function.__defaults__))
+        flags = f"**{'JIT_INLINE' if named else 'JIT'}{', boundscheck=True' if self.bounds else ''}"
+        self.parts.append(f"@njit({flags})\n{ast.unparse(tree)}\n")
+        return name
+
+    def _value(self, parsed: Source, symbol: str, node: ast.AST) -> str:
+        """The text that replaces a global or closure name of the function."""
+        value = _looked_up(parsed, symbol, node)
+        self.uses.append((parsed.function, symbol, value))
+        if isinstance(value, ModuleType):
+            if value.__name__ in MODULES:
+                return MODULES[value.__name__]
+            raise parsed.error(
+                node,
+                f"{parsed.name} uses the module {symbol!r}: of modules, a rule may use numpy and math only",
+            )
+        if isinstance(value, FunctionType) or isinstance(getattr(value, "py_func", None), FunctionType):
+            return self.add(value)
+        for module, short in MODULES.items():
+            known = getattr(value, "__name__", None)
+            if isinstance(known, str) and getattr(importlib.import_module(module), known, None) is value:
+                return f"{short}.{known}"
+        if not _is_constant(value):
+            raise parsed.error(
+                node,
+                f"{parsed.name} uses {symbol!r}, a {type(value).__name__}, which may change after the "
+                "rule is compiled: use a number, a tuple of numbers or a function, or make it a setting",
+            )
+        name = f"{self.prefix}{len(self.names)}_{symbol}"
+        self.names[-1 - len(self.names)] = name  # constants are not shared, so any unused key serves
+        self.parts.append(f"{name} = {literal(value)}\n")
+        return name
+
+    def _constant(self, parsed: Source, value: Any) -> ast.expr:
+        if not _is_constant(value):
+            raise parsed.error(parsed.tree, f"{parsed.name} has a default that is not a constant")
+        return ast.parse(literal(value), mode="eval").body
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join([HEADER, *self.parts])
+
+    def is_current(self) -> bool:
+        """Whether every name still has the same value: a constant or a helper may have been replaced since."""
+        return all(_current(function, symbol) is value for function, symbol, value in self.uses)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Replace global and closure names by their text, and drop annotations."""
+
+    def __init__(self, known: dict[str, str]) -> None:
+        self.known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.parse(self.known[node.id], mode="eval").body if node.id in self.known else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return ast.Pass()
+        return self.visit(ast.Assign([node.target], node.value))
+
+
+REFUSED: tuple[tuple[Any, str], ...] = (
+    (ast.Global | ast.Nonlocal, "changes a global, which a compiled rule cannot: use state"),
+    (ast.Yield | ast.YieldFrom | ast.Await, "is a generator, which cannot be compiled"),
+    (ast.FunctionDef | ast.Lambda, "has a function inside: move it out, to the file's top level"),
+    (ast.Import | ast.ImportFrom, "imports inside: move the import to the file's top"),
+)
+
+
+def _check_compilable(parsed: Source) -> None:
+    """Raise for statements that cannot be compiled."""
+    for node in ast.walk(parsed.tree):
+        for kinds, fault in REFUSED:
+            if isinstance(node, kinds) and node is not parsed.tree:
+                raise parsed.error(node, f"{parsed.name} {fault}")
+
+
+def _outer_names(parsed: Source) -> Iterator[tuple[str, ast.AST]]:
+    """The global and closure names that the function uses, each with the node of its first use."""
+    local = {argument.arg for argument in _parameters(parsed.tree)}
+    body = [node for statement in parsed.tree.body for node in ast.walk(statement)]
+    local |= {node.id for node in body if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    seen: set[str] = set()
+    outer = _global_names(parsed.function.__code__)
+    annotations = {id(inner) for node in body if isinstance(node, ast.AnnAssign) for inner in ast.walk(node.annotation)}
+    for node in body:
+        if isinstance(node, ast.Name) and node.id in local & outer:
+            raise parsed.error(node, f"{node.id!r} is a variable here and a name of the file too: rename one of them")
+        if isinstance(node, ast.Name) and node.id not in local | seen and id(node) not in annotations:
+            seen.add(node.id)
+            yield node.id, node
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """The global names that the function, or a comprehension in it, loads."""
+    found = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            found |= _global_names(inner)
+    return found
+
+
+def _known(function: FunctionType, symbol: str) -> bool:
+    return symbol in function.__code__.co_freevars or symbol in function.__globals__
+
+
+def _looked_up(parsed: Source, symbol: str, node: ast.AST) -> Any:
+    function = parsed.function
+    if not _known(function, symbol):
+        raise parsed.error(node, f"{function.__name__} uses {symbol!r}, which is not defined")
+    try:
+        return _current(function, symbol)
+    except ValueError:
+        raise parsed.error(node, f"{function.__name__} uses {symbol!r} before it has a value") from None
+
+
+DEFAULTS = "(defaults)"  # stands for the defaults of a function's parameters, in `Standalone.uses`
+BUILT_IN = object()  # the value of a name that the module does not define
+
+
+def _current(function: FunctionType, symbol: str) -> Any:
+    if symbol == DEFAULTS:
+        return function.__defaults__
+    if symbol in function.__code__.co_freevars and function.__closure__ is not None:
+        return function.__closure__[function.__code__.co_freevars.index(symbol)].cell_contents
+    return function.__globals__.get(symbol, BUILT_IN)
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating)
+
+
+def literal(value: Any) -> str:
+    """A constant as source text that reads back as the same value, every float to its last bit."""
+    if isinstance(value, tuple):
+        return "(" + "".join(f"{literal(item)}, " for item in value) + ")"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}[str(float(value))]
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    plain = next(kind for kind in (int, float, str) if isinstance(value, kind))
+    return repr(plain(value))  # also for members of an Enum
+
+
+def parameters(function: Any) -> list[inspect.Parameter]:
+    """The rule's parameters; raises unless each can be passed by name."""
+    parsed = source(function)
+    found = list(inspect.signature(parsed.function).parameters.values())
+    for parameter in found:
+        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            sign = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+            raise parsed.error(
+                parsed.tree, f"the rule has the parameter {sign}{parameter.name}: only plain ones are known"
+            )
+    return found
+
+
+def returns(function: Any) -> Iterator[ast.Return]:
+    """Each `return` of the function."""
+    return (node for node in ast.walk(source(function).tree) if isinstance(node, ast.Return))
+
+
+def may_end(body: list[ast.stmt]) -> bool:
+    """Whether the end of the statements can be reached without a `return`."""
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return not last.orelse or may_end(last.body) or may_end(last.orelse)
+    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
+        return False
+    return not isinstance(last, ast.Return | ast.Raise)
+
+
+def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
+    """Each `return` whose number of values is visible in the text, with that number."""
+    for node in returns(function):
+        if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+            yield node, 0
+        elif isinstance(node.value, ast.Tuple):
+            yield node, len(node.value.elts)
+        elif isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Constant):
+            yield node, 1
+
+
+def load(path: str, name: str) -> ModuleType:
+    """Run a file of rules as a module; errors are reported with their line."""
+    text = _files.read_text("rules", path, at_most=MAX_BYTES)
+    linecache.cache[path] = (
+        len(text),
+        None,
+        io.StringIO(text).readlines(),
+        path,
+    )  # the text that runs, for error messages
+    module = ModuleType(name)
+    module.__file__ = path
+    try:
+        exec(compile(text, path, "exec"), module.__dict__)
+    except RuleError:
+        raise
+    except SyntaxError as error:
+        raise complaint(error.filename or path, error.lineno or 1, f"not Python ({error.msg})", error.text) from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise complaint(path, (lines[-1] if lines else None) or 1, message) from None
+    return module

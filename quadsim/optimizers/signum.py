@@ -1,0 +1,37 @@
+"""Signum: the sign of a moving average of gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadsim.optimizers.base import Optimizer
+from quadsim.optimizers.moments import ema
+from quadsim.optimizers.settings import fraction, nonnegative, positive
+
+
+@dataclass(frozen=True)
+class Signum(Optimizer):
+    """Signum, w ← w − lr·m/(|m| + ε) with m ← β·m + (1 − β)·g; with ε = 0 the step is lr·sign(m).
+
+    Bernstein et al. (2018); β is optax's. A large ``eps`` is the mollifier of Orvieto & Gower (2025), figure 7: 0.01,
+    0.1, 1 or 10 where `AdamVariance` has the variance. Their code adds it to |m|, as here, with β = 0.95 and lr = 0.01.
+    """
+
+    name = "signum"
+    label = "Signum"
+    colour = "#44AA99"
+    stroke = "dashed"
+    list_order = 31
+    reference = "Bernstein et al. (2018), arXiv 1802.04434"
+    invariances = ("signs", "scale")
+    state = ("m",)
+
+    lr: float = positive(1e-3)
+    beta: float = fraction(0.9)
+    eps: float = nonnegative(0.0)
+
+    @staticmethod
+    def rule(g, m, lr, beta, eps):  # type: ignore[no-untyped-def]
+        m = ema(m, g, beta)
+        size = abs(m) + eps
+        return lr * m / size if size > 0 else 0.0, m

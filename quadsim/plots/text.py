@@ -1,0 +1,56 @@
+"""Text measured in inches: widths and line breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+
+@lru_cache(maxsize=4096)
+def _line_width(line: str, size: float, bold: bool) -> float:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(weight="bold" if bold else "normal", size=size)
+    width = text_to_path.get_text_width_height_descent(line, font, False)[0]
+    return float(1.06 * width / 72)  # hinted letters are up to 6 % wider than drawn ones
+
+
+def width_of(texts: Sequence[str], size: float = 7.5, *, bold: bool = False) -> float:
+    """The width in inches of the widest line."""
+    return max((_line_width(line, size, bold) for text in texts for line in text.splitlines()), default=0.0)
+
+
+def wrapped(text: str, inches: float, size: float) -> list[str]:
+    """Lines of at most this width. "case 3" and "β2 = 1" are not broken; a word wider than a line is."""
+    text = text.replace(" = ", "\u00a0=\u00a0").replace(" (β", "\u00a0(β").replace("case ", "case\u00a0")
+    space = width_of(["n n"], size) - width_of(["nn"], size)
+    lines: list[str] = []
+    room = 0.0
+    for word in filter(None, text.split(" ")):
+        width = width_of([word], size)
+        if lines and space + width <= room:
+            lines[-1] += f" {word}"
+            room -= space + width
+            continue
+        while width > inches and len(word) > 1:
+            cut = max(1, int(len(word) * inches / width) - 1)
+            lines.append(word[:cut])
+            word = word[cut:]
+            width = width_of([word], size)
+        lines.append(word)
+        room = inches - width
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def evenly_wrapped(text: str, inches: float, size: float) -> list[str]:
+    """As many lines as `wrapped`, of similar widths."""
+    best = wrapped(text, inches, size)
+    for share in np.arange(0.95, 0.45, -0.05) if len(best) > 1 else ():
+        lines = wrapped(text, share * inches, size)
+        if len(lines) > len(best) or width_of(lines, size) > share * inches:
+            break
+        best = lines
+    return best

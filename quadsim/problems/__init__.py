@@ -1,0 +1,1 @@
+"""Block-diagonal quadratics: the problem class, the four cases, noise models."""

@@ -1,0 +1,345 @@
+"""Synthetic eigenvalues: drawn from a law, mapped to a condition number, partitioned into blocks."""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadsim import _blas
+from quadsim import _validation as checks
+from quadsim._random import stream
+from quadsim._validation import InputError, InputTypeError
+
+Spectra = tuple[np.ndarray, ...]
+MIN_EIGENVALUE = 1e-60
+MAX_EIGENVALUE = 1e60  # so that squares of gradients and of their ratios do not overflow
+MAX_DIM = 2**15  # eigenvalues of one problem
+MAX_ENTRIES = 2**24  # of a matrix that a law draws
+
+
+def by_block(spectra: Sequence[Any], *, signed: bool = False) -> Spectra:
+    """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`; `signed` admits any finite value."""
+    if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
+        raise InputTypeError(
+            f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
+        )
+    blocks = tuple(_checked(block, f"block {number}", signed) for number, block in enumerate(spectra))
+    if sum(block.size for block in blocks) > MAX_DIM:
+        raise InputError(
+            f"a problem must have at most {MAX_DIM} eigenvalues, got {sum(block.size for block in blocks)}"
+        )
+    return blocks
+
+
+def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
+    """The eigenvalues as an increasing array, if they are finite and positive."""
+    array = checks.numbers_of(f"{where}: eigenvalues must be numbers", eigenvalues)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{where} must be a list of at least one eigenvalue, got {checks.shown(eigenvalues)}")
+    if array.size > MAX_DIM:
+        raise InputError(f"{where} must have at most {MAX_DIM} eigenvalues, got {array.size}")
+    bad = array[~(np.isfinite(array) & (signed | (array > 0)))]
+    if bad.size:
+        raise InputError(f"{where}: eigenvalues must be finite{'' if signed else ' and above 0'}, got {bad[0]:g}")
+    extreme = array[(abs(array) > MAX_EIGENVALUE) | ((array < MIN_EIGENVALUE) & (not signed))]
+    if extreme.size:
+        raise InputError(
+            f"{where}: eigenvalues must lie between {MIN_EIGENVALUE:g} and {MAX_EIGENVALUE:g}, got {extreme[0]:g}"
+        )
+    return np.sort(array)
+
+
+def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options: float) -> np.ndarray:
+    """`size` eigenvalues from 1 to `kappa`, from a law in `LAWS`; some laws have options.
+
+    >>> law("log-uniform", 30, kappa=5000, seed=0)
+    >>> law("clusters", 9, count=3, spread=0.01)
+    """
+    draw = LAWS[checks.choice("law", name, LAWS)]
+    size = checks.whole("size", size, at_least=1, at_most=MAX_DIM)
+    kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
+    allowed = draw.__kwdefaults__ or {}
+    for option in options:
+        if option not in allowed:
+            raise InputError(f"law {name} has no option {option!r}: its options are {', '.join(allowed) or 'none'}")
+    if size == 1:
+        if kappa != 1:
+            raise InputError(f"one eigenvalue has condition number 1, got kappa={kappa:g}")
+        return np.ones(1)
+    return draw(size, kappa, stream(seed, "spectrum", name), **options)
+
+
+def _log_uniform(size: int, kappa: float, rng: np.random.Generator) -> np.ndarray:
+    """drawn uniformly on a log scale"""
+    return _geometric(np.exp(np.sort(rng.uniform(size=size))), kappa)
+
+
+def _linear(size: int, kappa: float, rng: np.random.Generator) -> np.ndarray:
+    """evenly spaced; nothing is drawn"""
+    return np.linspace(1.0, kappa, size)
+
+
+def _power_law(size: int, kappa: float, rng: np.random.Generator, *, exponent: float | None = None) -> np.ndarray:
+    """proportional to i^-exponent, by default the exponent that needs no map to span [1, kappa]; nothing is drawn"""
+    rank = np.arange(size, 0, -1.0)
+    if exponent is None:
+        return _geometric(1 / rank, kappa)
+    return _affine(rank ** -checks.real("exponent", exponent, above=0), kappa)
+
+
+def _marchenko_pastur(size: int, kappa: float, rng: np.random.Generator, *, ratio: float = 0.5) -> np.ndarray:
+    """of a Wishart matrix XᵀX, X Gaussian with size/ratio rows, mapped affinely onto [1, kappa]"""
+    rows = round(size / checks.real("ratio", ratio, at_least=0.001, below=1))
+    if rows * size > MAX_ENTRIES:
+        raise InputError(f"law marchenko-pastur would draw {rows} x {size} numbers: at most {MAX_ENTRIES} in all")
+    with _blas.one_thread():
+        singular = np.linalg.svd(rng.standard_normal((max(rows, size), size)), compute_uv=False)
+    return _affine(np.sort(singular**2), kappa)
+
+
+def _clusters_law(
+    size: int, kappa: float, rng: np.random.Generator, *, count: int = 3, spread: float = 0.01
+) -> np.ndarray:
+    """`count` clusters of relative width `spread`, their centres evenly spaced on a log scale"""
+    count = min(checks.whole("count", count, at_least=2), size)
+    spread = checks.real("spread", spread, above=0, below=1)
+    centres = np.geomspace(1.0, kappa, count)[np.arange(size) * count // size]
+    return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
+
+
+LAWS: dict[str, Callable[..., np.ndarray]] = {
+    "log-uniform": _log_uniform,
+    "linear": _linear,
+    "power-law": _power_law,
+    "marchenko-pastur": _marchenko_pastur,
+    "clusters": _clusters_law,
+}
+
+
+def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectra:
+    """The spectra mapped jointly to condition number `kappa`.
+
+    ``affine``     onto [1, kappa] by one affine map for all blocks, which keeps relative ranges; zero and negative
+                   values, as measured ones may be, are allowed;
+    ``geometric``  onto [1, kappa] by one power for all blocks, which keeps relative positions on a log scale;
+    ``clusters``   each cluster (separated by gaps of more than a factor 5) is scaled as a whole: the lowest is
+                   unchanged, the highest ends at kappa times the smallest eigenvalue, the others keep their relative
+                   position on a log scale.
+    """
+    kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
+    take = MAPS[checks.choice("map", map, MAPS)]
+    blocks = by_block(spectra, signed=take is _affine)
+    values, index = np.unique(np.concatenate(blocks), return_inverse=True)
+    if values.size == 1 and kappa != 1:
+        raise InputError(f"all eigenvalues are equal to {values[0]:g}: no map takes them to kappa={kappa:g}")
+    ends = np.cumsum([block.size for block in blocks])[:-1]
+    mapped = np.ones(1) if values.size == 1 and take is not _scale_clusters else take(values, kappa)
+    return tuple(np.sort(block) for block in np.split(mapped[index], ends))
+
+
+def unshifted(spectra: Sequence[Any]) -> Spectra:
+    """The spectra divided by the smallest eigenvalue, which keeps their condition number."""
+    blocks = by_block(spectra)
+    smallest = min(block[0] for block in blocks)
+    return by_block([block / smallest for block in blocks])
+
+
+def _affine(values: np.ndarray, kappa: float) -> np.ndarray:
+    position = (values - values[0]) / (values[-1] - values[0])
+    return 1 + (kappa - 1) * position
+
+
+def _geometric(values: np.ndarray, kappa: float) -> np.ndarray:
+    position = np.log(values / values[0]) / np.log(values[-1] / values[0])
+    mapped = kappa**position
+    mapped[-1] = kappa  # the power may be off by a rounding
+    return mapped
+
+
+CLUSTER_GAP = 5.0
+
+
+def _scale_clusters(values: np.ndarray, kappa: float) -> np.ndarray:
+    """Cluster c is multiplied by (kappa/kappa_0)^p, p its position between the lowest (0) and the highest (1)."""
+    ratio = kappa * values[0] / values[-1]
+    if ratio == 1:
+        return values
+    cuts = np.flatnonzero(values[1:] > CLUSTER_GAP * values[:-1]) + 1
+    clusters = np.split(values, cuts)
+    if len(clusters) == 1:
+        raise InputError(
+            f"map clusters needs two clusters a factor {CLUSTER_GAP:g} apart, got one from {values[0]:g} to "
+            f"{values[-1]:g}: use map affine or geometric"
+        )
+    centres = np.array([np.log(cluster).mean() for cluster in clusters])
+    position = (centres - centres[0]) / (centres[-1] - centres[0])
+    mapped = np.concatenate([cluster * ratio**p for cluster, p in zip(clusters, position, strict=True)])
+    mapped[-1] = kappa * values[0]
+    if mapped.max() > mapped[-1] or mapped.min() < mapped[0]:
+        raise InputError(
+            f"map clusters cannot reach kappa={kappa:g}: a cluster would leave the range from {mapped[0]:g} to "
+            f"{mapped[-1]:g}; use a larger kappa, or map affine or geometric"
+        )
+    return mapped
+
+
+MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "affine": _affine,
+    "geometric": _geometric,
+    "clusters": _scale_clusters,
+}
+
+
+def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: float) -> Spectra:
+    """Partition eigenvalues into blocks: similar at heterogeneity 0 (round-robin, Case 4), sorted chunks at 1 (Case 3).
+
+    In between, that share of the adjacent exchanges is made that sort the round-robin order, which is then cut into
+    blocks. So a small change of heterogeneity makes a few adjacent exchanges, and any two eigenvalues change their
+    order at most once on the way from 0 to 1.
+
+    ``blocks`` is the number of blocks, as equal in size as can be, or a list of their sizes.
+
+    Heterogeneity is not a continuous parameter: it selects one of finitely many arrangements (`arrangements`), five of
+    them for three blocks of three.
+    """
+    values = _checked(eigenvalues, "the list")
+    sizes = _sizes(values.size, blocks)
+    heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
+    round_robin = _round_robin(sizes)
+    order = _sort_partly(round_robin, round(heterogeneity * _inversions(round_robin)))
+    return tuple(np.sort(chunk) for chunk in np.split(values[order], np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True)
+class Arrangements:
+    """The distinct partitions that `partition` makes of one set of eigenvalues, by increasing heterogeneity.
+
+    Attributes
+    ----------
+    first : tuple of int
+        The number of adjacent exchanges at which each arrangement begins.
+    exchanges : int
+        The number of exchanges at heterogeneity 1.
+    """
+
+    first: tuple[int, ...]
+    exchanges: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def breaks(self) -> np.ndarray:
+        """The heterogeneities at which the arrangement changes, one fewer than there are arrangements."""
+        return (np.array(self.first[1:]) - 0.5) / max(self.exchanges, 1)
+
+    @property
+    def values(self) -> np.ndarray:
+        """One heterogeneity for each arrangement: 0 for the first, 1 for the last, the middle of its range between."""
+        edges = np.concatenate([[0.0], self.breaks, [1.0]])
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([[0.0], middle[1:-1], [1.0]]) if len(self) > 1 else np.zeros(1)
+
+    def index(self, heterogeneity: float) -> int:
+        """The index, from 0, of the arrangement at this heterogeneity."""
+        heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
+        return bisect_right(self.first, round(heterogeneity * self.exchanges)) - 1
+
+    def range(self, heterogeneity: float) -> tuple[float, float]:
+        """The ends of the range of heterogeneities with the same arrangement as this one."""
+        edges, index = [0.0, *self.breaks.tolist(), 1.0], self.index(heterogeneity)
+        return edges[index], edges[index + 1]
+
+
+def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
+    """The distinct arrangements of these eigenvalues that `partition` can make.
+
+    An adjacent exchange changes the blocks only across a boundary between two of them, and only if the two eigenvalues
+    differ. It then moves the smaller one to the earlier block, so that no arrangement occurs twice.
+
+    >>> [len(arrangements(range(1, 3 * size + 1), 3)) for size in (1, 3, 30)]
+    [1, 5, 51]
+    >>> arrangements(range(1, 10), 3).breaks.round(3).tolist()
+    [0.056, 0.389, 0.833, 0.944]
+    """
+    values = _checked(eigenvalues, "the list")
+    return _arrangements(tuple(_sizes(values.size, blocks)), tuple(np.unique(values, return_inverse=True)[1].tolist()))
+
+
+def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
+    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the number of all.
+
+    >>> arrangement(partition(range(1, 10), 3, 0.5), 0.5)
+    (3, 5)
+    """
+    every = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
+    return every.index(heterogeneity) + 1, len(every)
+
+
+@functools.lru_cache(maxsize=256)
+def _arrangements(sizes: tuple[int, ...], ranks: tuple[int, ...]) -> Arrangements:
+    """`arrangements`, from the sizes of the blocks and the ranks of the eigenvalues, equal for equal ones."""
+    order, value = _round_robin(sizes), np.array(ranks)
+    boundary = np.zeros(len(ranks), dtype=bool)
+    boundary[np.cumsum(sizes)[:-1] - 1] = True  # the last index of each block but the last
+    first, done = [0], 0
+    for left in _sort_sweeps(order):
+        changing = boundary[left] & (value[order[left]] != value[order[left + 1]])
+        first += (done + 1 + np.flatnonzero(changing)).tolist()
+        order[left], order[left + 1] = order[left + 1], order[left]
+        done += left.size
+    return Arrangements(tuple(first), done)
+
+
+def _round_robin(sizes: Sequence[int]) -> np.ndarray:
+    """The eigenvalues' ranks, block by block, when blocks take one in turn until they are full."""
+    owners = np.array([block for turn in range(max(sizes)) for block, size in enumerate(sizes) if turn < size])
+    return np.lexsort((np.arange(owners.size), owners))
+
+
+def _inversions(order: np.ndarray) -> int:
+    """The number of inversions, which is the number of adjacent exchanges that sort the order."""
+    return sum(int((order[:i] > here).sum()) for i, here in enumerate(order))
+
+
+def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
+    """The sizes of the blocks into which `total` eigenvalues are partitioned."""
+    if isinstance(blocks, Sequence) and not isinstance(blocks, str):
+        sizes = [checks.whole("a block's size", size, at_least=1) for size in blocks]
+        if sum(sizes) != total:
+            raise InputError(f"blocks must have {total} eigenvalues in all, got sizes {checks.shown(sizes)}")
+        return sizes
+    count = checks.whole("blocks", blocks, at_least=1, at_most=total)
+    return [total // count + (block < total % count) for block in range(count)]
+
+
+def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:
+    """The first `exchanges` exchanges of an odd-even transposition sort."""
+    order = order.copy()
+    for left in _sort_sweeps(order) if exchanges else ():
+        left = left[:exchanges]
+        order[left], order[left + 1] = order[left + 1], order[left]
+        exchanges -= left.size
+        if exchanges == 0:
+            break
+    return order
+
+
+def _sort_sweeps(order: np.ndarray) -> Iterator[np.ndarray]:
+    """The sweeps of an odd-even transposition sort of `order`: the indices whose right neighbour is smaller.
+
+    The caller makes the exchanges before it asks for the next sweep.
+    """
+    odd, idle = False, 0
+    while idle < 2:
+        left = np.arange(int(odd), order.size - 1, 2)
+        wrong = left[order[left] > order[left + 1]]
+        idle = 0 if wrong.size else idle + 1
+        if wrong.size:
+            yield wrong
+        odd = not odd

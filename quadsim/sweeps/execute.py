@@ -1,0 +1,200 @@
+"""Run the cells of a group, one problem under one seed: one row for each cell.
+
+A cell that raises becomes a row of status `error` with its message; the others are not affected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quadsim import spectra, theory
+from quadsim._validation import InputError
+from quadsim.engine import solver, table
+from quadsim.engine.closed_form import exact as closed_form
+from quadsim.engine.trajectory import Trajectory
+from quadsim.optimizers import FrozenAdam, Optimizer
+from quadsim.problems.block_quadratic import BlockQuadratic
+from quadsim.problems.build import problem as build_problem
+from quadsim.sweeps.grid import Group
+from quadsim.sweeps.run_configs import Cell
+
+Row = dict[str, Any]
+Check = Callable[..., None]  # called during a run; raises to stop it
+MAX_LOG = 700.0  # of a number that float64 can hold
+MAX_BATCH = 256  # at once: a tile keeps what its lanes record
+
+
+def run(group: Group, deck: Sequence[Cell], check: Check | None = None) -> list[Row]:
+    """The rows of a group, in the order of its cells."""
+    cells = [deck[number] for number in group.cells]
+    began, known = time.perf_counter(), {**group.columns, "seed": group.seed}
+    try:
+        problem = _problem(group)
+        facts = Facts(problem, group.seed)
+        known = {**facts.of_problem(), **_arrangement(problem, known), **known}
+    except Exception as error:
+        rows = [_failed(error) for _ in cells]
+    else:
+        share = (time.perf_counter() - began) / len(cells)
+        rows = _run(facts, cells, group.seed, check)
+        rows = [{**row, "seconds": row["seconds"] + share} for row in rows]
+    return [{"key": key, **known, **cell.row, **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)]
+
+
+def failed(group: Group, deck: Sequence[Cell], sentence: str) -> list[Row]:
+    """The rows of a group that could not be run at all."""
+    known, row = {**group.columns, "seed": group.seed}, _failed(InputError(sentence))
+    return [
+        {"key": key, **known, **deck[number].row, **row} for key, number in zip(group.keys, group.cells, strict=True)
+    ]
+
+
+class Facts:
+    """What theory knows of a problem and its starts, each computed once for all cells."""
+
+    def __init__(self, problem: BlockQuadratic, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        self._of_start: dict[Any, tuple[np.ndarray, Row]] = {}
+
+    def of_problem(self) -> Row:
+        distance = _js_distance(self.problem.eigenvalues)
+        known = {"dim": self.problem.dim, "kappa": self.problem.kappa, "js_distance": distance}
+        return _present({**known, "max_block_kappa": max(self.problem.block_kappas)})
+
+    def start(self, kind: str | float) -> tuple[np.ndarray, Row]:
+        if kind not in self._of_start:
+            e0 = self.problem.initial_error(self.seed, kind)
+            row: Row = {}
+            with contextlib.suppress(InputError):  # a gradient of 0 in some coordinate: frozen Adam cannot start there
+                row = {"kappa_eff": theory.kappa_eff(self.problem, e0=e0), "r": theory.r(self.problem, e0=e0)}
+            self._of_start[kind] = e0, row
+        return self._of_start[kind]
+
+
+def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> list[Row]:
+    rows: dict[int, Row] = {}
+    batches: dict[Any, list[int]] = {}
+    for number, cell in enumerate(cells):
+        alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing side by side
+        batches.setdefault((_batch_key(cell), alone), []).append(number)
+    for numbers in batches.values():
+        for some in (numbers[k : k + MAX_BATCH] for k in range(0, len(numbers), MAX_BATCH)):
+            began = time.perf_counter()
+            try:
+                runs = _solve(facts, [cells[number] for number in some], seed, check)
+                seconds = (time.perf_counter() - began) / len(some)
+                rows |= {n: _row(facts, cells[n], run, seconds) for n, run in zip(some, runs, strict=True)}
+            except Exception as error:
+                if len(some) == 1:
+                    rows[some[0]] = {**_failed(error), "seconds": time.perf_counter() - began}
+                else:  # run each alone to find the one that failed
+                    rows |= {number: _run(facts, [cells[number]], seed, check)[0] for number in some}
+    return [rows[number] for number in range(len(cells))]
+
+
+def _batch_key(cell: Cell) -> tuple[Any, ...]:
+    """What cells that run side by side have in common."""
+    return tuple(cell.options.items())
+
+
+def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> Sequence[Trajectory]:
+    """The runs of cells with one batch key."""
+    options = cells[0].options
+    return solver.solve(
+        facts.problem,
+        [cell.optimizer for cell in cells],
+        e0=facts.start(options["start"])[0],
+        seed=seed,
+        record="coarse",
+        threads=1,
+        progress=check,
+        **options,
+    )
+
+
+def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
+    row = {
+        **facts.start(cell.options["start"])[1],
+        **_columns(cell, done.optimizer),
+        "status": str(done.status),
+        "steps_to_tol": done.steps_to_tol,
+        "last_step": done.last_step,
+        "loss": float(done.loss[-1]) if done.loss.size else None,
+        "grad_norm": float(done.grad_norm[-1]) if done.grad_norm.size else None,
+        "predicted_rate": _predicted_rate(facts, cell, done),
+        "measured_rate": measured_rate(done),
+        "seconds": seconds,
+    }
+    return _present(row)
+
+
+def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
+    """The factor on the loss per step that theory knows, without noise and at a constant learning rate."""
+    changing = cell.options["noise"].any or cell.options["schedule"].changes
+    if not closed_form.has_closed_form(cell.optimizer) or changing:
+        return None
+    try:
+        if isinstance(cell.optimizer, FrozenAdam):  # with the lr that was found: its rate depends on the start
+            return theory.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
+        return theory.rate(facts.problem, cell.optimizer)
+    except InputError:
+        return None
+
+
+def measured_rate(run: Trajectory) -> float | None:
+    """The mean factor on the loss per step over the second half of the run: from the last record in its first half."""
+    finite = np.isfinite(run.log_loss)  # −∞ at the minimum itself
+    logs, steps = run.log_loss[finite], run.steps[finite]
+    if logs.size < 2:
+        return None
+    middle = min(max(int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1, 0), logs.size - 2)
+    return math.exp(min((logs[-1] - logs[middle]) / int(steps[-1] - steps[middle]), MAX_LOG))
+
+
+@functools.lru_cache(maxsize=4096)
+def _js_of(parts: tuple[bytes, ...]) -> float | None:
+    return spectra.eigenvalue_distance([np.frombuffer(part) for part in parts]) if len(parts) > 1 else None
+
+
+def _js_distance(eigenvalues: Sequence[np.ndarray]) -> float | None:
+    """The mean distance between the blocks' spectra; the draws of a case share it, so it is computed once."""
+    return _js_of(tuple(part.tobytes() for part in eigenvalues))
+
+
+def _problem(group: Group) -> BlockQuadratic:
+    if "drawn" in group.values:
+        return group.values["drawn"].make()
+    return build_problem(seed=group.seed, **group.values)
+
+
+def _arrangement(problem: BlockQuadratic, known: Row) -> Row:
+    """Which of the distinct arrangements the heterogeneity of this problem selects, from 1, and of how many."""
+    if known.get("heterogeneity") is None:
+        return {}
+    number, count = spectra.arrangement(problem.eigenvalues, known["heterogeneity"])
+    return {"arrangement": number, "arrangements": count}
+
+
+def _columns(cell: Cell, optimizer: Optimizer) -> Row:
+    """An optimizer's settings by column."""
+    return {cell.columns[key]: table.cell(value) for key, value in optimizer.settings().items()}
+
+
+def _failed(error: BaseException) -> Row:
+    message = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, MemoryError):
+        message = "there is not enough memory"
+    kind = "" if isinstance(error, InputError | MemoryError) else f"{type(error).__name__}: "
+    return {"status": "error", "error": kind + message, "seconds": 0.0}
+
+
+def _present(row: Row) -> Row:
+    """Drop None values."""
+    return {key: value for key, value in row.items() if value is not None}

@@ -1,0 +1,191 @@
+"""What runs on every problem of a grid: optimizers with their settings, under starts, noise, schedules, tolerances."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quadsim import _parsing, keys
+from quadsim import _validation as checks
+from quadsim._validation import InputError
+from quadsim.engine import conditions as run_conditions
+from quadsim.engine import solver, table
+from quadsim.keys import KEYS, RUN_AXES
+from quadsim.optimizers import Optimizer, by_name, from_keys
+from quadsim.optimizers.momentum import Momentum
+from quadsim.optimizers.schedules import Schedule
+from quadsim.problems.noise import Noise
+from quadsim.sweeps import axes, fingerprint
+from quadsim.sweeps.axes import Axis
+from quadsim.sweeps.fingerprint import Fingerprint
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What runs on a problem: an optimizer under conditions.
+
+    ``options`` are the arguments of `solve`. ``row`` has the columns of its settings; ``columns`` are the columns of
+    the optimizer's settings. ``name`` distinguishes it from all other cells of its problem; ``code`` is the
+    fingerprint of the code that runs it.
+    """
+
+    optimizer: Optimizer
+    options: dict[str, Any]
+    row: dict[str, Any]
+    columns: dict[str, str]
+    name: bytes
+    code: Fingerprint
+
+    @property
+    def engine(self) -> str:
+        return self.options["engine"]
+
+
+def read(
+    given: Mapping[str, Axis], names: Sequence[str], settings: Mapping[str, Axis]
+) -> tuple[tuple[Cell, ...], dict[str, int]]:
+    """Every optimizer with all its settings under all conditions, each cell once; and why others are left out."""
+    conditions = [(values, run_conditions.from_keys(values)) for values in _conditions(given)]
+    cells: dict[bytes, Cell] = {}
+    fingerprints: dict[Any, Fingerprint] = {}
+    left_out: dict[str, int] = {}
+    for name in names:
+        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
+        before = len(cells)
+        refused = InputError(f"{name} has no cells")
+        for chosen in itertools.product(*own.values()):
+            values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+            try:
+                optimizer = by_name(name, **values)
+            except InputError as error:
+                if sum(len(axis) > 1 for axis in own.values()) < 2:
+                    raise  # the value is wrong by itself
+                refused = error
+                left_out[str(error)] = left_out.get(str(error), 0) + len(conditions)
+                continue
+            for condition in conditions:
+                try:
+                    cell = _cell(optimizer, "lr" in values, *condition, fingerprints)
+                except InputError as error:  # an engine that the optimizer does not have, noise that it cannot take
+                    refused = error
+                    left_out[str(error)] = left_out.get(str(error), 0) + 1
+                else:
+                    cells.setdefault(cell.name, cell)
+        if len(cells) == before:
+            raise refused
+    return tuple(cells.values()), left_out
+
+
+def read_settings(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Axis]:
+    """The axes of optimizers' settings; a text is read as on the command line, None (`none`) leaves a setting out."""
+    settings: dict[str, Axis] = {}
+    for key, value in given.items():
+        owner, setting = from_keys.checked_setting(key, names, value)
+        text = isinstance(value, str)
+        items = _parsing.alternatives(key, value, axes.MAX_VALUES) if text else axes.listed(key, value)
+        found = tuple(_setting(owner, setting, item) for item in items)
+        if len(set(found)) < len(found):
+            twice = next(value for value in found if found.count(value) > 1)
+            raise InputError(f"{key}={checks.shown(value)} names {keys.text(twice)} twice")
+        settings[f"{owner}.{setting}"] = found
+    for name in names:  # the first values of all settings, so that what is wrong is reported before anything runs
+        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
+        by_name(name, **{key: next(v for v in axis if v is not None) for key, axis in own.items() if axis != (None,)})
+    return settings
+
+
+def _setting(owner: str, setting: str, item: Any) -> Any:
+    if item is None or (isinstance(item, str) and item.lower() == "none"):
+        return None
+    if isinstance(item, str):
+        return from_keys.read_setting(owner, setting, item)
+    plain = item.item() if getattr(item, "ndim", None) == 0 else item
+    if isinstance(plain, list) or not isinstance(plain, bool | int | float | tuple):
+        raise InputError(f"{owner}.{setting} must be numbers or words, got {checks.shown(item)}")
+    return float(plain) if isinstance(plain, int) and not isinstance(plain, bool) else plain
+
+
+def _conditions(given: Mapping[str, Axis]) -> list[Values]:
+    """Every combination of the run's keys; without those that have no effect in it, if they have in others.
+
+    A key that none of the combinations can use is refused, as one run would refuse it.
+    """
+    own = {key: axis for key, axis in given.items() if key in RUN_AXES}
+    several = any(len(axis) > 1 for axis in own.values())
+    found: dict[str, Values] = {}
+    for chosen in itertools.product(*own.values()):
+        values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+        if several:
+            values = {key: value for key, value in values.items() if keys.fulfilled(KEYS[key], values)}
+        found.setdefault(json.dumps({key: keys.text(value) for key, value in values.items()}, sort_keys=True), values)
+    used = set().union(*found.values())
+    for key, axis in own.items():
+        if key not in used and KEYS[key].requires and axis != (None,):
+            required = KEYS[key].requires.replace("|", " or ")
+            raise InputError(f"{key}={axes.axis_text(key, axis)} requires {required}")
+    return list(found.values())
+
+
+def _cell(
+    optimizer: Optimizer,
+    lr_given: bool,
+    values: Values,
+    conditions: dict[str, Any],
+    fingerprints: dict[Any, Fingerprint],
+) -> Cell:
+    noise, schedule = conditions["noise"], conditions["schedule"]
+    engine = solver.engine_for(optimizer, conditions["engine"], noise.any or schedule.changes)
+    solver.check_noise(optimizer, noise)
+    max_steps = solver.step_limit(engine, conditions["max_steps"], conditions["tol"])
+    options = {**conditions, "engine": engine, "max_steps": max_steps}
+    origins = {"lr_from": "theory" if optimizer.lr is None else "given" if lr_given else "default"}
+    if isinstance(optimizer, Momentum):
+        origins["momentum_from"] = "theory" if optimizer.momentum is None else "given"
+    effective = {**options, "noise": noise if noise.any else None, "schedule": str(schedule)}
+    stated = (*optimizer.settings().items(), *effective.items())
+    identity = [optimizer.name, *(f"{key}={value!r}" for key, value in stated)]
+    kind = type(optimizer), engine, noise.any
+    if kind not in fingerprints:
+        fingerprints[kind] = fingerprint.of_cell(*kind)
+    columns = _columns(optimizer)
+    row = {
+        "optimizer": optimizer.name,
+        **{columns[key]: table.cell(value) for key, value in optimizer.settings().items() if value is not None},
+        **origins,
+        **_condition_columns(values, noise, schedule),
+        **{
+            key.name: keys.column(options[key.parameter])
+            for key in run_conditions.SOLVE_KEYS
+            if options[key.parameter] is not None
+        },
+    }
+    return Cell(optimizer, options, row, columns, "\n".join(identity).encode(), fingerprints[kind])
+
+
+def _condition_columns(values: Values, noise: Noise, schedule: Schedule) -> dict[str, Any]:
+    """The columns of the run's keys, with the defaults of those that belong together."""
+    row = {key: keys.column(value) for key, value in values.items()}
+    if noise.on_rows:
+        row["factor"] = noise.factor
+    if noise.model is not None:
+        row["noise.scale"] = keys.column(noise.scale)
+    if "schedule" in row or "warmup" in row:
+        row |= {"schedule": schedule.kind, "warmup": schedule.warmup}
+        if schedule.kind == "step":
+            row |= {"every": schedule.every, "drop": schedule.drop}
+    return row
+
+
+def _columns(optimizer: Optimizer) -> dict[str, str]:
+    """The column of each setting; two settings that differ in case only would be one column."""
+    found: dict[str, str] = {}
+    for setting in optimizer.settings():
+        name = axes.column(optimizer.name, setting)
+        twice = name.lower() in {other.lower() for other in found.values()}
+        found[setting] = f"{optimizer.name}.{setting}" if twice else name
+    return found

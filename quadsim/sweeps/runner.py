@@ -1,0 +1,268 @@
+"""Running a sweep: plan it, run the cells that the store does not have, commit their rows chunk by chunk."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim import _validation as checks
+from quadsim._processes import WorkerDiedError
+from quadsim._validation import InputError, InputTypeError
+from quadsim.engine.solver import cores
+from quadsim.sweeps import axes, execute, runtime_model
+from quadsim.sweeps.executors import Chunk, Executor, ProcessExecutor, ThreadExecutor
+from quadsim.sweeps.grid import LIMIT, Grid, Group
+from quadsim.sweeps.reuse import reuse
+from quadsim.sweeps.runtime_model import Pace
+from quadsim.sweeps.store import KEY_HALF, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CELLS_PER_CHUNK = 2000
+
+Progress = Callable[[int, int], None]  # cells done, cells in total
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep would do: ``done`` of its cells are in the store; ``seconds`` estimates the rest from above.
+
+    ``stale`` cells are in the store by other code and will be recomputed, for ``reasons``.
+    """
+
+    grid: Grid
+    done: int
+    workers: int
+    seconds: float
+    stale: int = 0
+    reasons: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "cells": self.grid.cells, "groups": self.grid.groups, "problems": self.grid.problems.count,
+            "seeds": len(self.grid.seeds), "cells_of_a_group": len(self.grid.deck), "done": self.done,
+            "workers": self.workers, "expected_seconds": self.seconds,
+            "engines": {name: sum(c.engine == name for c in self.grid.deck) * self.grid.groups
+                        for name in ("closed-form", "compiled")},
+            "left_out": self.grid.left_out, "stale": self.stale, "stale_because": list(self.reasons),
+        }  # fmt: skip
+
+
+def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, retry: bool = False) -> Plan:
+    """What the sweep of this grid would do, given a store. One problem is built as a check; nothing is run."""
+    grid.check()
+    workers = workers or default_threads(grid)
+    done = stale = 0
+    reasons: tuple[str, ...] = ()
+    if store is not None and len(store):
+        stored = store.keys(errors=not retry)
+        done = count(grid, stored)
+        if done < grid.cells:
+            stale = _by_other_code(grid, stored)
+            reasons = tuple(reuse(store).stale) if stale else ()
+    return Plan(grid, done, workers, runtime_model.expected(grid, grid.cells - done) / workers, stale, reasons)
+
+
+def default_threads(grid: Grid) -> int:
+    """As many as cores if a cell is run by a compiled kernel; closed forms hold the GIL, so threads do not help."""
+    return cores() if any(cell.engine == "compiled" for cell in grid.deck) else 1
+
+
+def run(
+    grid: Grid,
+    store: Store,
+    *,
+    executor: Executor | None = None,
+    command: str = "",
+    versions: dict[str, str] | None = None,
+    retry: bool = False,
+    progress: Progress | None = None,
+) -> int:
+    """Run the cells that the store does not have; their number. The rows of each chunk are committed when it is done.
+
+    With ``retry``, cells that failed before are run again.
+    """
+    stored = store.keys(errors=not retry)
+    before = count(grid, stored) if stored else 0
+    store.begin(
+        name=grid.name, command=command, keys=grid.keys, swept=grid.swept, cells=grid.cells, versions=versions or {},
+        done=before, codes=grid.codes(),
+    )  # fmt: skip
+    pace = Pace(grid)
+    waiting = deque[Chunk]()
+    running: dict[Any, Chunk] = {}
+    added = 0
+    with closing(executor or ThreadExecutor(grid, default_threads(grid))) as here:
+        chunks = _chunks(grid, stored, pace, here.chunk_seconds)
+        while True:
+            alone = next((chunk for chunk in running.values() if chunk.alone), None)
+            while len(running) < here.capacity and alone is None:
+                chunk = waiting[0] if waiting else next(chunks, None)
+                if chunk is None or (chunk.alone and running):
+                    break
+                if waiting:
+                    waiting.popleft()
+                running[here.submit(chunk)] = chunk
+                if chunk.alone:
+                    break
+            if not running:
+                if waiting:
+                    continue
+                break
+            for future in here.finished(running):
+                chunk = running.pop(future)
+                try:
+                    done = here.result(future)
+                except WorkerDiedError as error:
+                    again = _retry_chunks(chunk, error, here.max_deaths, grid, store)
+                    added += not again
+                    waiting += again
+                    continue
+                added += store.add(done.rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
+                pace.learn(chunk.groups, done.seconds)
+                if progress is not None:
+                    progress(before + added, grid.cells)
+    store.end(grid.name)
+    return added
+
+
+def _retry_chunks(chunk: Chunk, error: WorkerDiedError, max_deaths: int, grid: Grid, store: Store) -> list[Chunk]:
+    """What to run after a worker died under a chunk: the chunk alone, then its cells alone; a cell that kills fails."""
+    if not chunk.alone:
+        return [Chunk(chunk.groups, alone=True)]
+    if chunk.size > 1:
+        return chunk.split()
+    if chunk.deaths + 1 < max_deaths:
+        return [Chunk(chunk.groups, alone=True, deaths=chunk.deaths + 1)]
+    store.add(execute.failed(chunk.groups[0], grid.deck, str(error)), axes.COLUMN_DEFAULTS, sweep=grid.name)
+    return []
+
+
+def count(grid: Grid, stored: set[bytes]) -> int:
+    """How many cells of the grid are stored."""
+    return sum(key in stored for group in grid.iter_groups() for key in group.keys)
+
+
+def _by_other_code(grid: Grid, stored: set[bytes]) -> int:
+    """How many cells of the grid are stored as computed by other code."""
+    halves = {key[:KEY_HALF] for key in stored}
+    return sum(key[:KEY_HALF] in halves and key not in stored for group in grid.iter_groups() for key in group.keys)
+
+
+def _chunks(grid: Grid, stored: set[bytes], pace: Pace, seconds: float) -> Iterator[Chunk]:
+    """The cells that are not stored, in chunks of about so many seconds."""
+    groups: list[Group] = []
+    long, many = 0.0, 0
+    for whole in grid.iter_groups():
+        missing = [k for k, key in enumerate(whole.keys) if key not in stored] if stored else range(len(whole.keys))
+        some: list[int] = []
+        for k in missing:
+            some.append(k)
+            long, many = long + pace.of(whole, k), many + 1
+            if long >= seconds or many >= MAX_CELLS_PER_CHUNK:
+                yield Chunk([*groups, whole.only(some)])
+                groups, some, long, many = [], [], 0.0, 0
+        if some:
+            groups.append(whole.only(some))
+    if groups:
+        yield Chunk(groups)
+
+
+def sweep(
+    *,
+    store: str | Path | None = None,
+    threads: int | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    limit: int = LIMIT,
+    retry: bool = False,
+    progress: Progress | None = None,
+    problem: Any = None,
+    **keys: Any,
+) -> pd.DataFrame:
+    """Every combination of what the keys let vary, as a table with one row for each cell.
+
+    Parameters
+    ----------
+    **keys :
+        The keys of the command line, with Python values. A list is an axis, and so is a text such as
+        ``"10:1e6:log25"`` or ``"0..29"``; an optimizer's settings are ``**{"adam.beta2": [0.9, 0.99]}``, or
+        ``adam={"beta2": [0.9, 0.99]}``. None as a value leaves the key out.
+    problem : BlockQuadratic, function of the seed that returns one, or a list of them
+        Problems of your own, in place of case= and spectrum=; their names must differ. Stored rows are reused where
+        the problem's data are the same.
+    store : path, optional
+        The file that keeps the rows. What is in it is not computed again, unless its code has changed or it is
+        damaged, and what was interrupted goes on. Without one, rows are kept in memory.
+    threads, workers, cluster :
+        Where it runs: threads of this process (as many as cores, by default), or so many processes, or a Dask cluster:
+        "tcp://…", "local:4".
+    limit : int
+        The most cells that a grid may have.
+    retry : bool
+        Run cells that failed before again.
+    progress : callable, optional
+        Told how many cells are done, of how many.
+
+    >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
+    """
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of two counts, got {checks.shown(progress)}")
+    retry = checks.flag("retry", retry)
+    grid = Grid.of(keys, checks.whole("limit", limit, at_least=1), problem)
+    grid.check()
+    make = executor(grid, threads=threads, workers=workers, cluster=cluster)
+    with Store.writing(store, axes.RESULTS) as kept:
+        if kept.damage:
+            warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; rerunning what is lost", stacklevel=2)
+        run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=progress)
+        return rows_of(grid, kept)
+
+
+def executor(
+    grid: Grid, *, threads: int | None = None, workers: int | None = None, cluster: str | None = None
+) -> Callable[[], Executor] | None:
+    """A function that makes the requested executor; None for the default, threads."""
+    asked = [f"{name}={value}" for name, value in
+             (("threads", threads), ("workers", workers), ("cluster", cluster)) if value is not None]  # fmt: skip
+    if len(asked) > 1:
+        raise InputError(f"{' and '.join(asked)}: give one of them, a sweep has one executor")
+    if threads is not None:
+        number = checks.whole("threads", threads, at_least=1, at_most=1024)
+        return lambda: ThreadExecutor(grid, number)
+    if workers is None and cluster is None:
+        return None
+    _check_portable(grid)
+    if workers is not None:
+        number = checks.whole("workers", workers, at_least=1, at_most=1024)
+        return lambda: ProcessExecutor(grid, number)
+    from quadsim.sweeps.cluster import check, connect
+
+    check(cluster)
+    assert cluster is not None
+    return lambda: connect(grid, cluster)
+
+
+def _check_portable(grid: Grid) -> None:
+    for cell in grid.deck:
+        if cell.optimizer.user_defined and "rules" not in grid.keys:
+            raise InputError(
+                f"{cell.optimizer.name} is known in this process only: put its rule into a file, and give rules=FILE"
+            )
+
+
+def rows_of(grid: Grid, store: Store, columns: list[str] | None = None) -> pd.DataFrame:
+    """The rows of this grid, in its order; all columns by default."""
+    frame = store.frame(["key", *(axes.ordered(store.columns()) if columns is None else columns)])
+    order = {key: rank for rank, key in enumerate(key for group in grid.iter_groups() for key in group.keys)}
+    ranks = frame.pop("key").map(order)
+    frame = frame[ranks.notna()].iloc[ranks.dropna().argsort()].reset_index(drop=True)
+    kinds = {name: "Int64" for name in ("steps_to_tol", "last_step", "dim") if name in frame}
+    return frame.astype(kinds | {name: "object" for name in ("error",) if name in frame})

@@ -1,0 +1,436 @@
+"""Rows of a store: one SQLite file, one row per cell, written once and never changed.
+
+A cell without a row is to be computed; there is no other state. Rows are committed in batches, so that a kill or a
+power cut loses only cells under way. One process writes at a time (`WriterLock`); any number read. The columns have no
+meaning here beyond their names.
+
+Every row has a checksum, and `totals` has the number of rows; both are verified when a store is opened, and failures
+are listed in `Store.damage`. A reader continues with the intact rows. A writer deletes damaged rows, so that they are
+computed again. Reading a store executes nothing that it names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from quadsim._files import FileLock
+from quadsim._validation import InputError, shown
+from quadsim.sweeps.store import wal
+from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
+from quadsim.sweeps.store.connection import (
+    SCHEMA_VERSION,
+    StoreError,
+    WriterLock,
+    check_file,
+    check_schema,
+    last_note,
+    lock_path,
+    path_of,
+    read_uri,
+    store_error,
+    structural_fault,
+)
+from quadsim.sweeps.store.tables import CHECKSUM_COLUMN, DATABASE_ERRORS, ROWS_PER_FETCH, SWEEP_COLUMNS, quoted
+from quadsim.sweeps.store.text import printable
+from quadsim.sweeps.store.verify import KEY_HALF, VerifiedStore
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_COLUMNS_PER_QUERY = 200  # SQLite returns at most 2,000 values
+
+
+class Store(VerifiedStore):
+    """A file of rows: ``Store(path)`` opens an existing one for reading, ``Store.writing(path)`` any for writing.
+
+    ``damage`` lists what fails its checksum or is missing. ``checked`` is False for a store of schema 1, which has no
+    checksums; writing to it adds them.
+    """
+
+    _keep_wal = False  # whether the WAL may be evidence of damage
+
+    def __init__(self, path: str | Path, *, new: bool = False) -> None:
+        self.path, self.damage = path_of(path), Damage()
+        check_file(self.path, new=False)
+        note, fault = last_note(self.path), self._wal_fault()
+        self._keep_wal = note is not None or fault is not None
+        self._open(writing=False)
+        if not self._schema and (fault is not None or (note is not None and note.rows)):
+            self.close()
+            raise StoreError(
+                f"store={shown(str(path))} has lost all its rows: {wal.wal_path(self.path).name} is damaged"
+            )
+        if not new and not self._schema:
+            self.close()
+            raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
+        if self._schema:
+            try:
+                self._verify(note, fault)
+            except DATABASE_ERRORS as error:
+                self.close()
+                raise store_error(self.path, error) from error
+            except BaseException:
+                self.close()
+                raise
+        if note is not None and not self.damage and self._schema:
+            self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
+            self._keep_wal = False
+            self._open(writing=False)
+
+    @classmethod
+    @contextmanager
+    def writing(cls, path: str | Path | None, columns: Iterable[str] = ()) -> Iterator[Self]:
+        """Open a store as its only writer; None is a store in memory.
+
+        A new store has these columns; `add` adds others.
+        """
+        store = cls.__new__(cls)
+        store._initial_columns, store.damage = tuple(columns), Damage()
+        store.path, fault, exists = Path(":memory:") if path is None else path_of(path), None, False
+        if path is not None:
+            check_file(store.path, new=True)
+            exists = store.path.exists() and store.path.stat().st_size > 0
+            fault = store._wal_fault()
+            if exists:
+                store._check_before_writing()
+            store._lock = WriterLock(store.path)
+        try:
+            empty = not exists or store._schema == 0
+            store._open(writing=True)
+            if store._lock is not None and not empty:
+                store._recover(store._lock.previous, fault)
+            elif store._lock is not None and (fault or (store._lock.previous and store._lock.previous.rows)):
+                store.damage.lists.append("all rows lost with a damaged write-ahead log")
+            yield store
+        except sqlite3.Error as error:
+            raise store_error(store.path, error) from error
+        finally:
+            store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        try:
+            if hasattr(self, "_connection"):
+                self._connection.close()  # may checkpoint the WAL, which takes long enough to be interrupted
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    def _wal_fault(self) -> str | None:
+        """The fault of a WAL for which no writer has left a note."""
+        return None if lock_path(self.path).exists() else wal.fault(self.path)
+
+    def _check_before_writing(self) -> None:
+        """Raise unless an existing file is a store without structural faults; it is opened read-only for that."""
+        self._open(writing=False)
+        try:
+            fault = structural_fault(self._connection) if self._schema else None
+        finally:
+            self._connection.close()
+        if fault is not None:
+            name = shown(str(self.path))
+            raise InputError(
+                f"store={name} is damaged and left unchanged: merge it into a new one to save its rows ({fault:.60})"
+            )
+
+    def _open(self, *, writing: bool) -> None:
+        at = (":memory:" if self._lock is None else self.path.absolute()) if writing else None
+        try:
+            self._connection = sqlite3.connect(
+                at or read_uri(self.path, keep_wal=self._keep_wal), uri=not writing, isolation_level=None, timeout=30,
+                check_same_thread=False,
+            )  # fmt: skip
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._schema = check_schema(self._connection, self.path)
+            self._seen_version = self._data_version()
+            if writing:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute(
+                    "PRAGMA wal_autocheckpoint = 200"
+                )  # pages: a small WAL loses little if it is damaged
+                self._create_tables()
+        except DATABASE_ERRORS as error:
+            if hasattr(self, "_connection"):
+                self._connection.close()
+            raise store_error(self.path, error) from error
+        except InputError:
+            self._connection.close()
+            raise
+
+    def _query(self, sql: str, values: Iterable[Any] = ()) -> Iterator[tuple]:
+        try:
+            self._verify_new_rows()
+            cursor = self._connection.execute(sql, tuple(values))
+            while batch := cursor.fetchmany(ROWS_PER_FETCH):
+                yield from batch
+        except DATABASE_ERRORS as error:
+            raise store_error(self.path, error) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A read transaction: all queries see one state of the store."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a process holds the writer lock."""
+        return FileLock.is_held(lock_path(self.path))
+
+    def __len__(self) -> int:
+        return int(next(self._query("SELECT count(*) FROM cells"))[0])
+
+    def keys(self, *, errors: bool = True) -> set[bytes]:
+        """The keys of all rows, with ``errors=False`` only of those that did not fail."""
+        which = "" if errors or "status" not in self.columns() else " WHERE status <> 'error'"
+        return {key for (key,) in self._query(f"SELECT key FROM cells{which}")}
+
+    def add(
+        self, rows: Iterable[dict[str, Any]], defaults: dict[str, Any] | None = None, *, sweep: str | None = None
+    ) -> int:
+        """Add rows in one transaction, each with its ``key``; the number of new ones.
+
+        A row whose key exists is ignored, unless the existing row is an error. A row replaces that of the same cell by
+        other code. ``defaults`` are the defaults of columns that are new: their values in existing rows. ``sweep`` is
+        the name of the sweep that computed the rows.
+        """
+        rows = list(rows)
+        if not rows:
+            return 0
+        with self._transaction():
+            names = self._add_columns(rows, defaults or {})
+            before = self._connection.total_changes
+            self._connection.executemany(
+                "DELETE FROM cells WHERE key BETWEEN ? AND ? AND key <> ?",
+                [(*key_range(row["key"]), row["key"]) for row in rows],
+            )
+            if "status" in names:
+                keys = [(row["key"],) for row in rows]
+                self._connection.executemany("DELETE FROM cells WHERE key = ? AND status = 'error'", keys)
+            removed = self._connection.total_changes - before
+            self._insert_rows(rows, names)
+            new = self._connection.total_changes - before - removed
+            self._totals = replace(self._totals, rows=self._totals.rows + new - removed)
+            if sweep is not None and new:
+                self._update_sweep(sweep, lambda one: {"done": (one["done"] or 0) + new})
+            return new
+
+    def _add_columns(self, rows: list[dict[str, Any]], defaults: dict[str, Any]) -> dict[str, str]:
+        """Add the columns that rows have and the table has not; all columns by their names in lower case."""
+        names = {name.lower(): name for name in ("key", *self.columns())}
+        missing = [name for name in dict.fromkeys(name for row in rows for name in row) if name.lower() not in names]
+        for name in missing:
+            if name.lower() not in names:  # two names may differ in case only, which SQLite does not distinguish
+                names[name.lower()] = name
+                default = "" if defaults.get(name) is None else f" DEFAULT {_literal(defaults[name])}"
+                self._connection.execute(f"ALTER TABLE cells ADD COLUMN {quoted(name)}{default}")
+        if missing:
+            self._totals = replace(self._totals, tables=self._schema_checksum())
+        return names
+
+    def _insert_rows(self, rows: list[dict[str, Any]], names: dict[str, str]) -> None:
+        by_columns: dict[tuple[str, ...], list[list[Any]]] = {}
+        for row in rows:
+            by_columns.setdefault(tuple(row), []).append([_storable(value) for value in row.values()])
+        defaults = self._defaults()
+        for columns, values in by_columns.items():
+            listed = ", ".join(map(quoted, (*columns, CHECKSUM_COLUMN)))
+            insert = f"INSERT OR IGNORE INTO cells ({listed}) VALUES ({', '.join('?' * (len(columns) + 1))})"
+            checked = _with_checksums([names[name.lower()] for name in columns], values, defaults)
+            self._connection.executemany(insert, checked)
+
+    def rows(self, columns: Iterable[str] | None = None, order: Iterable[str] = ()) -> Iterator[tuple]:
+        """The values of all rows in these columns (default: all), ordered by the columns ``order``, then by key."""
+        names = [quoted(name) for name in (self.columns() if columns is None else columns)]
+        by = ", ".join([*(quoted(name) for name in order), "key"])
+        return self._query(f"SELECT {', '.join(names) or 'NULL'} FROM cells ORDER BY {by}")
+
+    def frame(self, columns: Iterable[str] | None = None, order: Iterable[str] = ()) -> pd.DataFrame:
+        """The rows as a table; control and invisible characters in texts are escaped.
+
+        Rows are read in batches: a million rows take some hundred megabytes.
+        """
+        from quadsim.sweeps.store.frames import table
+
+        names = self.columns() if columns is None else list(columns)
+        return table(names, self.batches(names, order))
+
+    def batches(self, columns: list[str], order: Iterable[str] = ()) -> Iterator[list[tuple]]:
+        """`rows` in lists of at most `ROWS_PER_FETCH`."""
+        rows = self.rows(columns, order)
+        while batch := list(itertools.islice(rows, ROWS_PER_FETCH)):
+            yield batch
+
+    def varying(self) -> list[str]:
+        """The columns with more than one value; NULL counts as a value."""
+        names = self.columns()
+        everything, found = len(self), []
+        for start in range(0, len(names), MAX_COLUMNS_PER_QUERY):
+            some = names[start : start + MAX_COLUMNS_PER_QUERY]
+            selected = ", ".join(f"min({c}), max({c}), count({c})" for c in map(quoted, some))
+            [values] = self._query(f"SELECT {selected} FROM cells")
+            for name, low, high, count in zip(some, values[::3], values[1::3], values[2::3], strict=True):
+                if low != high or 0 < count < everything:
+                    found.append(name)
+        return found
+
+    def tally(self, column: str) -> dict[Any, int]:
+        """The number of rows with each value of a column, most frequent first."""
+        if column not in self.columns():
+            return {}
+        return dict(self._query(f"SELECT {quoted(column)}, count(*) FROM cells GROUP BY 1 ORDER BY 2 DESC"))
+
+    def kind(self, column: str) -> str:
+        """The type of a column: "integer", "real" (possibly with integers among the values) or "text"."""
+        kinds = {kind for (kind,) in self._query(f"SELECT DISTINCT typeof({quoted(column)}) FROM cells")} - {"null"}
+        return "text" if kinds - {"integer", "real"} else "integer" if kinds == {"integer"} else "real"
+
+    def sweeps(self) -> list[dict[str, Any]]:
+        """The sweeps that wrote to the store, oldest first; control and invisible characters are escaped."""
+        found = []
+        for one in self._sweeps():
+            try:
+                read = {**one, **{key: json.loads(one[key]) for key in ("keys", "swept", "versions")}}
+            except (ValueError, TypeError, RecursionError):
+                read = {}
+            if not _is_sweep(read):
+                raise InputError(f"store={shown(str(self.path))} is damaged (its list of sweeps)")
+            found.append(_escaped(read))
+        return found
+
+    def _sweeps(self) -> list[dict[str, Any]]:
+        names = ", ".join(SWEEP_COLUMNS if self._schema == SCHEMA_VERSION else (*SWEEP_COLUMNS[:-1], "NULL"))
+        return [
+            dict(zip(SWEEP_COLUMNS, row, strict=True))
+            for row in self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
+        ]
+
+    def begin(
+        self,
+        *,
+        name: str,
+        command: str,
+        keys: dict[str, str],
+        swept: list[str],
+        cells: int,
+        versions: dict[str, str],
+        done: int = 0,
+        codes: dict[bytes, dict[str, Any]] | None = None,
+    ) -> None:
+        """Record that a sweep starts or continues: its keys, its axes, its fingerprints by code half."""
+        new = {
+            "name": name, "command": command, "keys": json.dumps(keys), "swept": json.dumps(swept), "cells": cells,
+            "versions": json.dumps(versions), "began": _now(), "ended": None, "done": done,
+        }  # fmt: skip
+        with self._transaction():
+            if not self._update_sweep(name, lambda _: {"ended": None, "done": done}):
+                self._upsert_sweep(new)
+            self._insert_codes((code, json.dumps(parts, sort_keys=True)) for code, parts in (codes or {}).items())
+            self._totals = replace(self._totals, sweeps=self._count("sweeps"))
+        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
+
+    def end(self, name: str) -> None:
+        """Record that a sweep is complete."""
+        with self._transaction():
+            self._update_sweep(name, lambda _: {"ended": _now()})
+
+    def _update_sweep(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+        """Update values of a sweep; whether one of this name exists."""
+        row = self._connection.execute(
+            f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps WHERE name = ?", (name,)
+        ).fetchone()
+        if row is not None:
+            one = dict(zip(SWEEP_COLUMNS, row, strict=True))
+            self._upsert_sweep(one | change(one))
+        return row is not None
+
+    def codes(self) -> dict[bytes, dict[str, Any]]:
+        """The fingerprints of the code that computed rows, by the code half of their keys."""
+        found = {}
+        for code, text in self._query("SELECT code, parts FROM codes") if self._schema == SCHEMA_VERSION else ():
+            with suppress(ValueError, TypeError, RecursionError):
+                parts = json.loads(text)
+                if isinstance(parts, dict):
+                    found[code] = parts
+        return found
+
+    def _insert_codes(self, codes: Iterable[tuple[bytes, str]]) -> None:
+        rows = [(code, text, checksum([code, text])) for code, text in codes]
+        self._connection.executemany("INSERT OR IGNORE INTO codes VALUES (?, ?, ?)", rows)
+        self._totals = replace(self._totals, codes=self._count("codes"))
+
+    def rows_by_code(self) -> dict[bytes, int]:
+        """The number of rows by the code half of their keys."""
+        return dict(self._query(f"SELECT substr(key, {KEY_HALF + 1}), count(*) FROM cells GROUP BY 1 ORDER BY 2 DESC"))
+
+
+def key_range(key: bytes) -> tuple[bytes, bytes]:
+    """The least and the largest key of the same cell, by whatever code."""
+    return key[:KEY_HALF], key[:KEY_HALF] + b"\xff" * max(len(key) - KEY_HALF, KEY_HALF)
+
+
+def _storable(value: Any) -> Any:
+    """A value as SQLite can store it: a bool as text, NULL for a float that is not finite."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return None
+    return value
+
+
+def _with_checksums(names: list[str], rows: list[list[Any]], defaults: dict[str, Any]) -> Iterator[list[Any]]:
+    """The rows, each followed by its checksum."""
+    key = names.index("key")
+    checksums = RowChecksums([*names[:key], *names[key + 1 :]], defaults)
+    for row in rows:
+        yield [*row, checksums.of(row[key], [*row[:key], *row[key + 1 :]])]
+
+
+def _escaped(value: Any) -> Any:
+    """A JSON value with all its texts printable."""
+    if isinstance(value, dict):
+        return {printable(name): _escaped(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_escaped(one) for one in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def _is_sweep(one: dict[str, Any]) -> bool:
+    """Whether the values have the types of a sweep's record: a store may come from an untrusted source."""
+    texts = [one.get(name) for name in ("name", "command", "began")]
+    keys, versions, swept = one.get("keys"), one.get("versions"), one.get("swept")
+    return (
+        all(isinstance(text, str) for text in texts)
+        and isinstance(one["ended"], str | None)
+        and isinstance(one["cells"], int)
+        and isinstance(one["done"], int | None)
+        and isinstance(swept, list)
+        and all(isinstance(name, str) for name in swept)
+        and all(isinstance(d, dict) and all(isinstance(v, str) for v in d.values()) for d in (keys, versions))
+    )
+
+
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())

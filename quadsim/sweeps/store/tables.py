@@ -1,0 +1,171 @@
+"""The tables of a store, and its transactions.
+
+`cells` has one row per cell, `sweeps` one per sweep that wrote to the store, `codes` the fingerprints of the code that
+computed the rows. Every row has a checksum. `totals` has one row with the number of rows of each table.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
+from quadsim.sweeps.store.connection import APPLICATION_ID, SCHEMA_VERSION, CommitNote, WriterLock, store_error
+
+ROWS_PER_FETCH = 20_000  # rows
+CHECKSUM_COLUMN = "(checksum)"  # no setting of an optimizer can have this name
+SWEEP_COLUMNS = ("name", "command", "keys", "swept", "cells", "versions", "began", "ended", "done")
+CHECKED_COLUMNS = {"sweeps": SWEEP_COLUMNS, "codes": ("code", "parts")}  # what the checksums of these tables cover
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the second if the text of an error message is damaged
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The number of rows in each table; ``tables`` is the checksum of the table definitions."""
+
+    identity: str
+    rows: int = 0
+    sweeps: int = 0
+    codes: int = 0
+    commits: int = 0
+    tables: str = ""
+
+
+class Tables:
+    """An open database with the tables of a store."""
+
+    path: Path
+    damage: Damage
+    checked = True
+    _connection: sqlite3.Connection
+    _schema: int
+    _totals: Totals
+    _lock: WriterLock | None = None
+    _initial_columns: tuple[str, ...] = ()  # of `cells` in a new store
+
+    def _create_tables(self) -> None:
+        if self._schema == SCHEMA_VERSION:
+            return
+        self._totals = Totals(secrets.token_hex(8))
+        with self._transaction():
+            if self._schema == 0:
+                columns = [
+                    "key BLOB NOT NULL UNIQUE",
+                    f"{quoted(CHECKSUM_COLUMN)} BLOB",
+                    *map(quoted, self._initial_columns),
+                ]
+                self._connection.execute(f"CREATE TABLE cells ({', '.join(columns)})")
+                self._connection.execute(
+                    "CREATE TABLE sweeps (name TEXT PRIMARY KEY, command TEXT, keys TEXT, swept TEXT, cells INTEGER, "
+                    f"versions TEXT, began TEXT, ended TEXT, done INTEGER, {quoted(CHECKSUM_COLUMN)} BLOB)"
+                )
+            else:
+                self._connection.execute(f"ALTER TABLE cells ADD COLUMN {quoted(CHECKSUM_COLUMN)} BLOB")
+                self._connection.execute("ALTER TABLE sweeps ADD COLUMN done INTEGER")
+                self._connection.execute(f"ALTER TABLE sweeps ADD COLUMN {quoted(CHECKSUM_COLUMN)} BLOB")
+            self._connection.execute(
+                f"CREATE TABLE codes (code BLOB PRIMARY KEY, parts TEXT, {quoted(CHECKSUM_COLUMN)} BLOB)"
+            )
+            names = [*asdict(self._totals), "checksum"]
+            self._connection.execute(f"CREATE TABLE totals ({', '.join(names)})")
+            self._connection.execute(f"INSERT INTO totals VALUES ({', '.join('?' * len(names))})", [None] * len(names))
+            if self._schema == 1:
+                self._add_checksums()
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._totals = replace(self._totals, tables=self._schema_checksum())
+        self._schema = SCHEMA_VERSION
+
+    def _add_checksums(self) -> None:
+        """Compute the checksums of all rows of a store of schema 1."""
+        sums = self._row_checksums()
+        set_row = f"UPDATE cells SET {quoted(CHECKSUM_COLUMN)} = ? WHERE rowid = ?"
+        known = [
+            (sums.of_sorted(key, values), number)
+            for number, key, _, *values in self._connection.execute(self._scan(sums.names))
+        ]
+        self._connection.executemany(set_row, known)
+        for row in self._connection.execute(f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps").fetchall():
+            self._upsert_sweep(dict(zip(SWEEP_COLUMNS, row, strict=True)))
+        self._totals = replace(self._totals, rows=len(known), sweeps=self._count("sweeps"))
+
+    def _schema_checksum(self) -> str:
+        """The checksum of all table definitions."""
+        found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        return checksum(sorted(map(list, found))).hex()
+
+    def _count(self, table: str) -> int:
+        return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    def _defaults(self) -> dict[str, Any]:
+        """The default of each column that has one: its value in rows that are older than the column."""
+        found = self._connection.execute("PRAGMA table_info(cells)").fetchall()
+        return {name: _read_literal(text) for _, name, _, _, text, _ in found if text is not None}
+
+    def _row_checksums(self) -> RowChecksums:
+        return RowChecksums(self.columns(), self._defaults())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction: commits the block together with the totals, or rolls all of it back."""
+        before = self._totals
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._totals = replace(self._totals, commits=self._totals.commits + 1)
+            values = asdict(self._totals)
+            self._connection.execute(
+                f"UPDATE totals SET {', '.join(f'{name} = ?' for name in values)}, checksum = ?",
+                [*values.values(), checksum(values)],
+            )
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._totals = before
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise store_error(self.path, error) from error
+            raise
+        if self._lock is not None:
+            self._lock.note(CommitNote(self._totals.identity, self._totals.commits, self._totals.rows))
+
+    def columns(self) -> list[str]:
+        """The names of the columns, without the key and the checksum."""
+        return [
+            name
+            for _, name, *_ in self._connection.execute("PRAGMA table_info(cells)")
+            if name not in ("key", CHECKSUM_COLUMN)
+        ]
+
+    def _scan(self, names: list[str], where: str = "") -> str:
+        sums = quoted(CHECKSUM_COLUMN) if self._schema == SCHEMA_VERSION else "NULL"
+        wanted = ", ".join(["rowid", "key", sums, *map(quoted, names)])
+        return f"SELECT {wanted} FROM cells NOT INDEXED {where}"
+
+    def _upsert_sweep(self, one: dict[str, Any]) -> None:
+        values = [one[name] for name in SWEEP_COLUMNS]
+        names, marks = ", ".join((*SWEEP_COLUMNS, quoted(CHECKSUM_COLUMN))), ", ".join("?" * (len(SWEEP_COLUMNS) + 1))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in (*SWEEP_COLUMNS[1:], quoted(CHECKSUM_COLUMN)))
+        self._connection.execute(
+            f"INSERT INTO sweeps ({names}) VALUES ({marks}) ON CONFLICT (name) DO UPDATE SET {changes}",
+            (*values, checksum(values)),
+        )
+
+
+def _read_literal(text: str) -> Any:
+    """The value of a column default; text if it is not a literal that this package writes."""
+    if text.startswith("'"):
+        return text[1:-1].replace("''", "'")
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

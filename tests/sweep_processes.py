@@ -1,0 +1,210 @@
+"""The sweep command as a process, killed and interrupted; and what its store holds afterwards."""
+
+import csv
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from quadsim.cli import main as cli
+from quadsim.sweeps.executors import run_in_worker
+from quadsim.sweeps.store.database import CHECKSUM_COLUMN
+
+PATIENCE = 120.0  # seconds for what must happen, on a machine that does other things too
+COMMON = {"case": "3,4", "kappa": "10:1e6:log10", "optimizers": "gd,frozen-adam,heavy-ball,adam,signum"}
+SHORT = {**COMMON, "seed": "0..3", "max_steps": "3e5"}  # 400 cells
+FULL = {**COMMON, "seed": "0..19", "max_steps": "4e5"}  # 2,000
+SLOW = {**COMMON, "seed": "0..3", "max_steps": "1e6"}  # 400, in some seconds: to be interrupted
+POISON = 2  # the seed whose cells end the process that runs them
+
+
+def words(keys):
+    return [f"{key}={value}" for key, value in keys.items()]
+
+
+def begin(store, keys, *others):
+    """The sweep verb as a process of its own, at the head of a group; what it says goes to files beside the store."""
+    line = [sys.executable, "-m", "quadsim", "sweep", *words(keys), f"store={store}", *others]
+    with open(f"{store}.out", "w") as out, open(f"{store}.err", "w") as err:
+        how = {"start_new_session": True, "cwd": Path(store).parent}
+        return subprocess.Popen(line, stdout=out, stderr=err, **how)
+
+
+@contextmanager
+def begun(store, keys, *others):
+    """The same; whatever is left of it in the end is killed."""
+    process = begin(store, keys, *others)
+    try:
+        yield process
+    finally:
+        kill_group(process)
+
+
+def kill_group(process):
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(PATIENCE)
+
+
+def run(store, keys, *others):
+    """The sweep verb to its end, without a complaint; what it tells."""
+    with begun(store, keys, *others, "--json") as process:
+        code = process.wait(PATIENCE)
+    assert complaints(store) == []
+    assert code == 0
+    return json.loads(Path(f"{store}.out").read_text())
+
+
+def complaints(store):
+    """The lines on standard error that do not tell how far it is."""
+    lines = Path(f"{store}.err").read_text().splitlines()
+    return [line for line in lines if " % of " not in line and " cells (" not in line and "expected" not in line]
+
+
+def until(true, process=None):
+    """Wait for something to be true, while a process runs."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        assert process is None or process.poll() is None, f"the process ended with {process.returncode}"
+        time.sleep(0.01)
+
+
+def rows(store):
+    """All rows by key, as they lie in the file, read beside whoever writes; None where there is no table yet."""
+    if not Path(store).exists() or not Path(store).stat().st_size:
+        return None
+    with closing(sqlite3.connect(f"{Path(store).absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as base:
+        if not base.execute("SELECT count(*) FROM sqlite_master WHERE name = 'cells'").fetchone()[0]:
+            return None
+        cursor = base.execute("SELECT * FROM cells")
+        names = [column[0] for column in cursor.description]
+        read = [
+            {k: v for k, v in zip(names, row, strict=True) if v is not None and k != CHECKSUM_COLUMN} for row in cursor
+        ]
+    return {row.pop("key"): row for row in read}
+
+
+def many(store):
+    return len(rows(store) or {})
+
+
+def exported(store):
+    """The table that the export verb writes, all columns but `seconds`; rows that fail their checksum are left out."""
+    out = Path(f"{store}.csv")
+    assert cli.main(["export", f"store={store}", f"out={out}", "--json"]) in (0, 1)
+    with open(out, newline="", encoding="utf-8") as file:
+        head, *lines = csv.reader(file)
+    place = head.index("seconds")
+    return [[text for k, text in enumerate(line) if k != place] for line in (head, *lines)]
+
+
+RESULTS = {
+    "status", "steps_to_tol", "last_step", "loss", "grad_norm", "kappa_eff", "r", "js_distance", "predicted_rate",
+    "measured_rate", "seconds", "error",
+}  # fmt: skip
+
+
+def differences(store, reference, kept=None):
+    """What is wrong with a store, beside one whose sweep ran in peace, and beside rows that it was seen to have."""
+    ours, theirs = rows(store), rows(reference)
+    plain = [{k: v for k, v in row.items() if k != "seconds"} for row in ours.values()]
+    cells = [tuple(sorted((k, v) for k, v in row.items() if k not in RESULTS)) for row in plain]
+    found = []
+    if theirs.keys() - ours.keys():
+        found.append(f"{len(theirs.keys() - ours.keys())} lost")
+    if len(set(cells)) < len(cells):
+        found.append(f"{len(cells) - len(set(cells))} doubled")
+    if ours.keys() - theirs.keys():
+        found.append(f"{len(ours.keys() - theirs.keys())} of no cell")
+    if gone := [key for key, row in (kept or {}).items() if ours.get(key) != row]:
+        found.append(f"{len(gone)} not as they were")
+    if exported(store) != exported(reference):
+        found.append("another table")
+    return found
+
+
+def workers_of(pid):
+    """The processes that a process started to run chunks."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue
+        found += [int(child) for child in children if "--multiprocessing-fork" in told_of(child)]
+    return found
+
+
+def told_of(pid):
+    """The command line of a process; nothing of one that is gone, or nearly."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def alone(process):
+    """Whether no other process of its group is left, after a while."""
+    end = time.monotonic() + 20
+    while left := in_group(process.pid):
+        if time.monotonic() > end:
+            print("left:", {pid: told_of(pid) for pid in left})
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def in_group(group):
+    """The living processes of a group, without its head."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, of_group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of_group) == group and state not in "ZX" and int(place.name) != group:
+            found.append(int(place.name))
+    return found
+
+
+def kill_workers(process, kills, seed, every=(0.3, 1.5), find=workers_of, ended=lambda: False):
+    """Kill a random worker again and again, each when there is one, until the process ends; how many it were."""
+    chance, done = random.Random(seed), 0
+    while done < kills and process.poll() is None and not ended():
+        time.sleep(chance.uniform(*every))
+        if there := find(process.pid):
+            try:
+                os.kill(chance.choice(there), signal.SIGKILL)
+                done += 1
+            except ProcessLookupError:
+                continue
+    return done
+
+
+def end_at_poison(groups, keys, mark):
+    """Run a chunk; where a certain seed is in it, the process is gone."""
+    if any(group.seed == POISON for group in groups):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_in_worker(groups, keys, mark)
+
+
+def check_poison(store, peace, grid, sentence):
+    """The cells of the poisoned seed, and they alone, are errors; all others are as they should be."""
+    ours, theirs = rows(store), rows(peace)
+    assert ours.keys() == theirs.keys()
+    assert len(ours) == grid.cells
+    for key, row in ours.items():
+        row.pop("seconds"), theirs[key].pop("seconds")
+        if row["seed"] == POISON:
+            assert (row["status"], row["error"]) == ("error", sentence)
+            said = {k: v for k, v in row.items() if k not in ("status", "error")}
+            assert said == {k: v for k, v in theirs[key].items() if k in said}
+        else:
+            assert row == theirs[key]

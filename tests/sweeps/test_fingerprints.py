@@ -1,0 +1,535 @@
+"""Which edits make a sweep compute its rows again: those of code that a cell runs, and no others.
+
+Each module of the package is edited in a private copy. Which modules a cell runs is not taken from the fingerprint, but
+from a trace of the functions that are called while the cell runs.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quadsim
+from quadsim.cli import main as cli
+from quadsim.engine.compiled import kernel_source
+from quadsim.optimizers import OPTIMIZERS
+from quadsim.sweeps import Grid, import_graph, source_hash
+from quadsim.sweeps import fingerprint as fingerprints
+from quadsim.sweeps.store import Store
+
+RULES = """import math
+import quadsim as qs
+
+SLOW = 0.5
+
+
+def calm(x):
+    return SLOW * x
+
+
+def count(weight, lr=1e-4):
+    return 0.5 * weight + calm(lr)
+
+
+@qs.rule(once_per_step=count, shared_state="weight")
+def clocked(g, weight, lr=1e-4):
+    return weight * calm(g)
+"""
+
+CELLS = {
+    **{f"{name} compiled": {"case": "3", "optimizers": name, "engine": "compiled", "max_steps": "20"}
+       for name, kind in OPTIMIZERS.items() if not kind.user_defined},
+    **{f"{name} closed-form": {"case": "4", "optimizers": name}
+       for name in ("gd", "block-gd", "heavy-ball", "nesterov", "frozen-adam")},
+    "measured": {"case": "1", "optimizers": "gd", "block_size": "4", "rotation": "0.5"},
+    "law": {"spectrum": "log-uniform", "kappa": "10", "optimizers": "gd", "heterogeneity": "0.3"},
+    "noisy": {"case": "3", "optimizers": "adam", "batch": "2", "noise": "labels", "noise.scale": "0.1",
+              "schedule": "cosine",
+              "max_steps": "20"},
+    "user's rule": {"case": "3", "optimizers": "clocked", "rules": "rules.py", "max_steps": "20"},
+}  # fmt: skip
+KERNELS = ("gd", "frozen-adam", "adam-mini", "muon", "magma")  # that are compiled here, which takes seconds each
+TEMPLATES = {f"engine.compiled.{name}" for name in kernel_source.TEMPLATES}  # read as text, not imported
+TRACED = [name for name, keys in CELLS.items() if "compiled" not in name or keys["optimizers"] in KERNELS]
+
+
+# Run in a private copy: which modules does each cell run, which does it load, and which edits change its keys?
+WORKER = """
+import json, sys
+from pathlib import Path
+import quadsim
+from quadsim.engine.compiled import kernel_source
+from quadsim.sweeps import Grid, execute, fingerprint, import_graph
+
+root = Path(quadsim.__file__).parent
+assert root.parent == Path.cwd(), root
+asked, traced = json.loads(Path("cells.json").read_text())
+
+
+def name_of(path):
+    return str(Path(path).relative_to(root))[:-3].replace("/", ".").removesuffix(".__init__")
+
+
+def executed(grid):
+    seen, groups = set(), list(grid.iter_groups())
+
+    def look(frame, event, _):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(str(root)) and frame.f_code.co_name != "<module>":
+            seen.add(name_of(path))
+
+    sys.setprofile(look)
+    try:
+        rows = [row for group in groups for row in execute.run(group, grid.deck)]
+    finally:
+        sys.setprofile(None)
+    assert all(row["status"] != "error" for row in rows), rows
+    return seen
+
+
+def keys():
+    graph, code = import_graph, fingerprint
+    for function in (graph.module, code._closure, graph._resolve, code._of_file, graph._path):
+        function.cache_clear()
+    return {
+        name: [key.hex() for group in Grid.read(keys).iter_groups() for key in group.keys]
+        for name, keys in asked.items()
+    }
+
+
+modules = {}
+usual = import_graph.Module
+quadsim._LOAD_TIME = 2**63  # every edit here is of code that was imported
+
+
+def parsed(name, package, text):
+    if (name, text) not in modules:
+        modules[name, text] = usual(name, package, text)
+    return modules[name, text]
+
+
+import_graph.Module = parsed
+
+
+def edited(path, text):
+    before = path.read_text()
+    template = path.stem in kernel_source.TEMPLATES  # which are read as text
+    forget = kernel_source._texts.clear if template else lambda: None
+    path.write_text(text)
+    forget()
+    try:
+        return keys()
+    finally:
+        path.write_text(before)
+        forget()
+
+
+if sys.argv[1:]:
+    print(json.dumps(keys()))
+    sys.exit()
+result = {"executed": {}, "helpers": {}}
+for name, keys_of in asked.items():
+    grid = Grid.read(keys_of)
+    if name in traced:
+        result["executed"][name] = sorted(executed(grid))
+    kind = type(grid.deck[0].optimizer)
+    kernel_source.kernel_text(kind, 8, grid.deck[0].options["noise"].any)  # and its helpers
+    used = [kind, *(function for made in kernel_source._texts.values() for function, *_ in made[1].uses)]
+    kernel_source._texts.clear()
+    result["helpers"][name] = sorted({one.__module__ for one in used} | {one.__module__ for one in kind.__mro__})
+result["loaded"] = sorted(name for name in sys.modules if name.startswith("quadsim."))
+result["fingerprints"] = {
+    name: sorted(Grid.read(keys_of).deck[0].code.parts()["modules"]) for name, keys_of in asked.items()
+}
+base = result["keys"] = keys()
+result["changed"] = {}
+for path in sorted(root.rglob("*.py")):
+    after = edited(path, path.read_text() + "\\nEDITED = 1\\n")
+    result["changed"][name_of(path) if path != root / "__init__.py" else ""] = [n for n in base if after[n] != base[n]]
+print(json.dumps(result))
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("copy")
+    package = Path(quadsim.__file__).parent
+    shutil.copytree(package, folder / "quadsim", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "rules.py").write_text(RULES)
+    return folder
+
+
+def python(folder, *words, check=True):
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory, copy):
+    folder = tmp_path_factory.mktemp("edited")
+    shutil.copytree(copy, folder, dirs_exist_ok=True)
+    (folder / "cells.json").write_text(json.dumps([CELLS, TRACED]))
+    return json.loads(python(folder, "-c", WORKER).stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_every_module_that_a_cell_runs_is_in_its_fingerprint(seen, name):
+    assert set(seen["executed"][name]) >= {
+        "sweeps.execute",
+        "problems.block_quadratic",
+        "engine.solver",
+        "_random",
+    }  # the trace sees them
+    assert set(seen["executed"][name]) - set(seen["fingerprints"][name]) == set()
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_edit_of_a_module_that_a_cell_runs_changes_its_key(seen, name):
+    changed = {module for module, cells in seen["changed"].items() if name in cells}
+    helpers = {module.removeprefix("quadsim.") for module in seen["helpers"][name] if module.startswith("quadsim.")}
+    assert set(seen["executed"].get(name, ())) | helpers <= changed
+    assert (changed >= TEMPLATES) == (CELLS[name].get("engine") == "compiled" or "max_steps" in CELLS[name])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_edit_of_code_that_a_cell_does_not_use_leaves_its_key(seen, name):
+    changed = {module for module, cells in seen["changed"].items() if name in cells}
+    assert len(seen["changed"]) > 100
+    unused = {module for module in seen["changed"] if f"quadsim.{module}" not in seen["loaded"]}
+    assert {
+        "cli.commands.plot",
+        "cli.main",
+        "plots.sweeps",
+        "reproduce.report",
+        "claims.floors",
+    } <= unused  # what no cell loads
+    assert changed & (unused - TEMPLATES) == set()
+    others = {
+        "", "optimizers", "sweeps.store.database", "sweeps.store.connection", "sweeps.runner", "sweeps.executors",
+        "_processes", "sweeps.grid", "sweeps.run_configs", "sweeps.fingerprint", "sweeps.import_graph", "theory.zipf",
+        "theory.floors",
+    }  # fmt: skip
+    assert others <= set(seen["changed"])
+    assert changed & others == set()
+    helpers = {module.removeprefix("quadsim.") for module in seen["helpers"][name]} | set(
+        seen["executed"].get(name, ())
+    )
+    mine = {module for module in changed if module.startswith("optimizers.")}
+    shared = {
+        f"optimizers.{one}" for one in ("settings", "base", "recurrence", "schedules", "rule_source", "rule_errors")
+    }
+    assert mine <= helpers | shared  # no other optimizer's file
+    assert ("optimizers.user_rules" in changed) == (name == "user's rule")
+
+
+def test_editing_lion_leaves_the_rows_of_gd_valid(seen):
+    assert set(seen["changed"]["optimizers.lion"]) == {"lion compiled"}
+    assert {"adam compiled", "adam-mini compiled", "adasgd compiled", "skip-update compiled", "magma compiled"} <= set(
+        seen["changed"]["optimizers.moments"]
+    )
+
+
+def with_other_layout(text):
+    """The same code without comments, with other layout and other docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0].value.value += " More words."
+    return "# words\n" + ast.unparse(tree)
+
+
+def test_layout_comments_and_docstrings_change_no_key(seen, copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "cells.json").write_text(json.dumps([CELLS, TRACED]))
+    for path in (folder / "quadsim").rglob("*.py"):
+        text = path.read_text()
+        path.write_text(with_other_layout(text))
+    assert json.loads(python(folder, "-c", WORKER, "keys").stdout.splitlines()[-1]) == seen["keys"]
+
+
+# ---- the parts that are not modules
+
+
+def fingerprint(name, **keys):
+    return Grid.read({"case": "3", "optimizers": name, "max_steps": "10", **keys}).deck[0].code
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy", "numba", "llvmlite"])
+def test_versions_that_determine_bits_are_part_of_it(monkeypatch, package):
+    closed_form, compiled = fingerprint("gd").digest, fingerprint("adam").digest
+    usual = fingerprints._version
+    monkeypatch.setattr(fingerprints, "_version", lambda name: "0.0" if name == package else usual(name))
+    assert fingerprint("adam").digest != compiled
+    assert (fingerprint("gd").digest != closed_form) == (package in ("numpy", "scipy"))
+
+
+def test_packages_that_only_show_results_are_no_part_of_it():
+    for name in ("gd", "adam"):
+        assert not {"pandas", "matplotlib", "rich"} & set(fingerprint(name).versions)
+        assert fingerprint(name).versions["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.mark.parametrize("form", kernel_source.FORMS)
+def test_the_kernel_counts_in_every_form(monkeypatch, form):
+    base, usual = fingerprint("adam").digest, kernel_source.kernel_text
+
+    def other(kind, *its_form):
+        return usual(kind, *its_form) + "\nother = 1\n" * (its_form == form)
+
+    monkeypatch.setattr(kernel_source, "kernel_text", other)
+    assert fingerprint("adam").digest != base
+    assert (
+        fingerprint("gd").digest == Grid.read({"case": "3", "optimizers": "gd", "max_steps": "10"}).deck[0].code.digest
+    )
+
+
+# ---- from end to end, with the edits that once left rows as they were
+
+
+INDIRECT = {  # files that are added or changed first, and an edit after which rows of GD are stale
+    "a branch of an import": (
+        {"one.py": "def same(x):\n    return x\n", "two.py": "def same(x):\n    return x\n"},
+        "try:\n    from quadsim.one import same\nexcept ImportError:\n    from quadsim.two import same\n",
+        "one.py", "return x", "return [x][0]",
+    ),
+    "a module that is imported for what it does": (
+        {"one.py": "from quadsim import _random\n\n_random.EXTRA = 1\n"}, "import quadsim.one\n",
+        "one.py", "EXTRA = 1", "EXTRA = 2",
+    ),
+    "a re-export": ({}, "", "spectra/__init__.py", "    rescale,\n", "    unshifted as rescale,\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDIRECT)
+def test_code_that_is_reached_indirectly_is_in_the_key(copy, tmp_path, name):
+    added, imports, file, old, new = INDIRECT[name]
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    for path, text in added.items():
+        (folder / "quadsim" / path).write_text(text)
+    home = folder / "quadsim" / "optimizers" / "gd.py"
+    decorator = "@same\n" if "same" in imports else ""
+    start = "@dataclass(frozen=True)\nclass GD("
+    assert home.read_text().count(start) == 1
+    home.write_text(home.read_text().replace(start, f"{imports}\n{decorator}{start}"))
+    cells = {"gd": CELLS["gd closed-form"], "measured": CELLS["measured"]}
+    (folder / "cells.json").write_text(json.dumps([cells, []]))
+    before = json.loads(python(folder, "-c", WORKER, "keys").stdout)
+    path = folder / "quadsim" / file
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    after = json.loads(python(folder, "-c", WORKER, "keys").stdout)
+    assert all(after[cell] != before[cell] for cell in cells)
+
+
+def test_a_process_does_not_name_its_rows_by_code_that_was_edited_since(copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "try.py").write_text(
+        "import pathlib\nimport quadsim as qs\nfrom quadsim.optimizers import signgd\n"
+        "path = pathlib.Path(signgd.__file__)\npath.write_text(path.read_text() + 'MORE = 1')\n"
+        "for name in ('gd', 'signgd'):\n    qs.sweep(case=3, optimizers=name, max_steps=9, store='s.db')\n"
+    )
+    done = python(folder, "try.py", check=False)
+    assert done.returncode == 1
+    assert "quadsim.optimizers.signgd was edited after quadsim was imported: restart Python" in done.stderr
+    with Store(folder / "s.db") as store:
+        assert len(store) == 1
+
+
+def test_a_base_outside_the_package_counts(copy, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    (folder / "mixed.py").write_text("class Mixed:\n    def first_shared_state(self):\n        return (0.0,)\n")
+    (folder / "try.py").write_text(
+        "import mixed\nimport quadsim as qs\nfrom quadsim.sweeps import fingerprint\n"
+        "class Mine(mixed.Mixed, qs.GD):\n    name = 'mine'\n"
+        "print(fingerprint.of_cell(Mine, 'closed-form', False).digest.hex())\n"
+    )
+    before = python(folder, "try.py").stdout
+    (folder / "mixed.py").write_text("class Mixed:\n    def first_shared_state(self):\n        return (0.5,)\n")
+    assert python(folder, "try.py").stdout != before
+
+
+def test_the_file_that_is_hashed_is_the_file_that_is_read(tmp_path):
+    for top, name in ((90, "mine.npz"), (99, "mine.npz.npz")):
+        with open(tmp_path / name, "wb") as file:
+            np.savez(file, a=np.linspace(1, 50, 40), b=np.linspace(2, top, 40))
+    digest = fingerprints.of_network(str(tmp_path / "mine.npz"))
+    (tmp_path / "mine.npz.npz").unlink()
+    assert fingerprints.of_network(str(tmp_path / "mine.npz")) == digest
+
+
+SWEEP = ("-m", "quadsim", "sweep", "case=3", "max_steps=40", "--json")
+EDITS = {
+    "first_shared_state of a base class": (
+        "optimizers=adam-mini,adasgd,gd", "optimizers/moments.py",
+        "weight = 0.0 if self.bias_correction else 1.0", "weight = 0.25 if self.bias_correction else 1.0",
+        "code of optimizers.moments changed", 2,
+    ),
+    "first_shared_state of users' rules": (
+        "optimizers=clocked,gd", "optimizers/user_rules.py", "return (0.0,) * len(self.shared_state)",
+        "return (0.5,) * len(self.shared_state)", "code of optimizers.user_rules changed", 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EDITS)
+def test_rows_of_edited_code_are_computed_again_and_status_says_why(copy, tmp_path, name):
+    optimizers, file, old, new, reason, stale = EDITS[name]
+    folder = tmp_path / "here"
+    shutil.copytree(copy, folder)
+    rules = ["rules=rules.py"] if "clocked" in optimizers else []
+    words = [*SWEEP, optimizers, *rules]
+    python(folder, *words, "store=old.db")
+    path = folder / "quadsim" / file
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    told = json.loads(python(folder, "-m", "quadsim", "status", "old.db", *rules, "--json").stdout)
+    assert (told["reusable"], told["stale"]) == (told["rows"] - stale, {reason: stale})
+    planned = python(folder, *words, "store=old.db", "--dry-run").stdout
+    assert (json.loads(planned)["stale"], json.loads(planned)["stale_because"]) == (stale, [reason])
+    assert json.loads(python(folder, *words, "store=old.db").stdout)["computed"] == stale
+    python(folder, *words, "store=fresh.db")
+    for store in ("old", "fresh"):
+        python(folder, "-m", "quadsim", "export", f"{store}.db", f"out={store}.csv")
+    column = (folder / "fresh.csv").read_text().splitlines()[0].split(",").index("loss")
+    losses = [[line.split(",")[column] for line in (folder / f"{store}.csv").read_text().splitlines()[1:]]
+              for store in ("old", "fresh")]  # fmt: skip
+    assert losses[0] == losses[1]
+
+
+def status(capsys, store):
+    assert cli.main(["status", str(store), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_status_says_which_versions_and_spectra_changed(tmp_path, monkeypatch, capsys):
+    spectra, store, usual = tmp_path / "mine.npz", tmp_path / "s.db", fingerprints._version
+    np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, 90, 40))
+    monkeypatch.setattr(fingerprints, "_version", lambda name: "0.1" if name == "numpy" else usual(name))
+    quadsim.sweep(case=3, optimizers="gd", store=store)
+    assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (1, {})
+    monkeypatch.undo()
+    quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
+    told = status(capsys, store)
+    assert (told["reusable"], told["stale"]) == (1, {f"numpy 0.1 → {usual('numpy')}": 1})
+    assert [one["done"] for one in told["sweeps"]] == [1, 1]  # by whatever code
+    np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, 99, 40))
+    told = status(capsys, store)
+    assert (told["reusable"], told["stale"][f"the spectra of {spectra} changed"]) == (0, 1)
+    quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
+    quadsim.sweep(case=3, optimizers="gd", store=store)
+    assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (2, {})
+
+
+def test_workers_with_other_spectra_are_not_the_same(tmp_path):
+    spectra = tmp_path / "mine.npz"
+    marks = []
+    for top in (90, 99):
+        np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, top, 40))
+        marks.append(Grid.read({"case": "1", "network": str(spectra), "optimizers": "gd"}).mark)
+    assert marks[0] != marks[1]
+
+
+PAIRS = [
+    ("x = 0", "x = None"), ("x = 0", "x = False"), ("x = 0", "x = 0.0"), ("x = ''", "x = b''"), ("f()", "f(0)"),
+    ("x = 1", "x: int = 1"), ("from . import a", "from .. import a"), ("def f(): pass", "async def f(): pass"),
+    ("f'{a}'", "f'{a!r}'"), ("x[1:]", "x[:1]"), ("def f(*, a): pass", "def f(a): pass"), ("raise", "raise x"),
+    ("def f(a, *, b=None, c): pass", "def f(a, *, b, c=None): pass"), ("{**a, 1: b}", "{1: b, **a}"),
+    ("{**a}", "{None: a}"), ("import a.b", "import a"), ("from a import b", "from a import b as c"),
+    ("[x async for x in y]", "[x for x in y]"), ("a = 1\nb = 2", "b = 2\na = 1"), ("x = 'a'\n'b'", "x = 'a' 'b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_different_code_has_different_hashes(one, other):
+    assert source_hash.hash_source(one).digest != source_hash.hash_source(other).digest
+    assert source_hash.hash_source(one).digest == source_hash.hash_source(f"# words\n\n\n{one}  # more\n\n").digest
+
+
+def uses(text, name="f"):
+    module = import_graph.Module("quadsim.tried", False, text)
+    symbols, packages, *_ = module.uses(name)
+    return {symbol for symbol in symbols if symbol[0] != "quadsim.tried"}, packages
+
+
+REFERENCES = [
+    ("from quadsim import _validation\ndef f(): _validation.real(1)", {("quadsim._validation", "real")}),
+    ("from quadsim.optimizers import GD\ndef f(): GD()", {("quadsim.optimizers.gd", "GD")}),
+    ("from quadsim import optimizers\ndef f(): optimizers.Lion()", {("quadsim.optimizers.lion", "Lion")}),
+    ("import quadsim.optimizers as o\ndef f(): o.base.Optimizer", {("quadsim.optimizers.base", "Optimizer")}),
+    ("import quadsim\ndef f(): quadsim._random.stream(0)", {("quadsim._random", "stream")}),
+    ("from quadsim import solve\ndef f(): solve()", {("quadsim.engine.solver", "solve")}),
+    ("def f():\n    from quadsim.problems.cases import case\n    return case(3)", {("quadsim.problems.cases", "case")}),
+    ("from .problems.cases import case\ndef f(): case(3)", {("quadsim.problems.cases", "case")}),
+    ("from quadsim.optimizers import GD\ndef f(x: GD) -> GD: y: GD = x", set()),
+    ("from quadsim.optimizers import GD\ndef f(x): isinstance(x, GD | int)", set()),
+    ("from quadsim.optimizers import GD\ndef f(): return {GD: 1}", set()),
+    ("from quadsim._validation import real\ndef f(real): real(1)", set()),
+    (
+        "from quadsim._validation import real\ndef f(x): [real for real in x]; real(1)",
+        {("quadsim._validation", "real")},
+    ),
+    ("from quadsim._validation import real\ndef f(x=real): pass", {("quadsim._validation", "real")}),
+    ("from quadsim._validation import real\ndef f():\n    def real(): pass\n    real()", set()),
+    ("from quadsim._validation import real\nclass f:\n    def g(self): return real", {("quadsim._validation", "real")}),
+    (
+        "from quadsim.engine.trajectory import DIVERGENCE_FACTOR\ndef f(): return {DIVERGENCE_FACTOR: 1}",
+        {("quadsim.engine.trajectory", "DIVERGENCE_FACTOR")},
+    ),
+    (
+        "try:\n    from quadsim._validation import real\nexcept ImportError:\n"
+        "    from quadsim._random import stream as real\ndef f(): real()",
+        {("quadsim._validation", "real"), ("quadsim._random", "stream")},
+    ),
+    (
+        "class f:\n    def a(self):\n        from quadsim._validation import real as x\n        x()\n"
+        "    def b(self):\n        from quadsim._validation import whole as x\n        x()",
+        {("quadsim._validation", "real"), ("quadsim._validation", "whole")},
+    ),
+    (
+        "from quadsim._validation import real\nclass f:\n    def a(self):\n"
+        "        from quadsim._validation import whole as real\n        real()\n    def b(self): real()",
+        {("quadsim._validation", "real"), ("quadsim._validation", "whole")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "symbols"), REFERENCES)
+def test_references_are_followed_to_where_names_are_defined(text, symbols):
+    assert uses(text)[0] == symbols
+
+
+def test_a_module_that_is_used_as_a_value_counts_with_all_that_it_defines():
+    found = uses("from quadsim import _random\ndef f(): return getattr(_random, 'x')")[0]
+    assert {("quadsim._random", "stream"), ("quadsim._random", "MAX_SEED")} <= found
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from quadsim._random import *\ndef f(): stream(0)", import_graph.TOP_LEVEL),
+        ("import importlib\ndef f(): importlib.import_module('quadsim._random').stream(0)", "f"),
+    ],
+)
+def test_names_that_are_not_written_out_count_with_their_module(text, name):
+    assert {("quadsim._random", "stream"), ("quadsim._random", "MAX_SEED")} <= uses(text, name)[0]
+
+
+def test_packages_are_named_where_they_are_used():
+    assert uses("import numpy as np\nimport pandas, os\ndef f(): np.zeros(3); os.getcwd()")[1] == {"numpy"}
+    assert uses("def f():\n    from scipy.linalg import schur\n    schur()")[1] == {"scipy"}
