@@ -1,10 +1,10 @@
-"""The effect of Adam's scaling on one dense block, after Adam-mini (arXiv 2406.16793): r = κ(D H_b)/κ(H_b) against τ.
+"""Adam's scaling on one dense block, after Adam-mini (arXiv 2406.16793): r = κ(D H_b)/κ(H_b) against τ.
 
-D = diag(1/|H_b x|) with x Gaussian is frozen Adam's scaling, so κ(D H_b), taken of eigenvalues, is κ_eff. τ =
+D = diag(1/|H_b x|) with x Gaussian is frozen Adam's scaling, so κ(D H_b), the ratio of eigenvalues, is κ_eff. τ =
 Σ|h_ii|/Σ|h_ij| measures how diagonal a block is; as published, it is varied by rotating the eigenvectors only, here
-from the axes to a Haar basis. The sizes, κ and eigenvalues of the published figure are not known; here eigenvalues are
-evenly spaced in their logarithm from 1 to κ. Medians throughout, because κ_eff has no mean. Last, Case 3 with larger
-blocks.
+from the coordinate axes to a Haar basis. The sizes, κ and eigenvalues of the published figure are not known; here
+eigenvalues are evenly spaced in their logarithm from 1 to κ. All averages are medians, because κ_eff has no mean. Last,
+Case 3 with larger blocks.
 
     python experiments/adam_mini_scaling.py [fast=true]
 """
@@ -21,8 +21,14 @@ from quadsim.reproduce import Check, Reproduction
 
 ROTATIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 CELLS = ((3, 5000), (10, 5000), (30, 5000), (64, 5000), (30, 50), (30, 500), (30, 50000))  # size and κ
-EARLIER = {1: 4.7, 3: 19, 10: 76, 30: 309, 100: 1095}  # Case 3 by block size: medians of κ_eff, measured once before
-THEIR_DRAWS = 200  # assumed: how many draws each of these is of was not recorded
+EARLIER = {
+    1: 4.7,
+    3: 19,
+    10: 76,
+    30: 309,
+    100: 1095,
+}  # Case 3 by block size: medians of κ_eff from an earlier measurement
+THEIR_DRAWS = 200  # assumed: the number of draws behind each was not recorded
 
 
 def measure(fast):
@@ -42,49 +48,58 @@ def measure(fast):
                 for seed, block in zip(draws, blocks, strict=True)
             ]
             tau = [np.trace(block.blocks[0]) / theory.norm_11(block) for block in blocks]
-            lower, median, upper = np.quantile(r, (0.25, 0.5, 0.75))
-            rows.append({"size": size, "kappa": kappa, "rotation": rotation, "draws": len(draws),
-                         "tau": np.median(tau), "lower": lower, "median": median, "upper": upper})  # fmt: skip
-    alike = []
+            rows.append((size, kappa, rotation, len(draws), np.median(tau), *np.quantile(r, (0.25, 0.5, 0.75))))
+    case_3 = []
     for size in EARLIER:
         count = (16 if fast else 120) if size == 100 else 200 if fast else 1000
         problems = (qs.case(3, seed=seed, block_size=size) for seed in range(count))
         values = [theory.kappa_eff(problem, e0=problem.initial_error(seed)) for seed, problem in enumerate(problems)]
-        open_ = 0.98 * np.sqrt(1 / count + 1 / THEIR_DRAWS)  # 95 % band of the difference of two medians, in shares
-        names = ("lower", "low", "median", "high", "upper")
-        shares = np.quantile(values, (0.25, 0.5 - open_, 0.5, 0.5 + open_, 0.75))
-        alike.append({"size": size, "draws": count, **dict(zip(names, shares, strict=True))})
-    return {"": pd.DataFrame(rows).round(6), "-case-3": pd.DataFrame(alike).round(3)}
+        half_width = 0.98 * np.sqrt(1 / count + 1 / THEIR_DRAWS)  # 95 % band of two medians' difference
+        levels = (0.25, 0.5 - half_width, 0.5, 0.5 + half_width, 0.75)
+        case_3.append((size, count, *np.quantile(values, levels)))
+    columns = ["size", "kappa", "rotation", "draws", "tau", "lower", "median", "upper"]
+    case_3_columns = ["size", "draws", "lower", "low", "median", "high", "upper"]
+    return {
+        "": pd.DataFrame(rows, columns=columns).round(6),
+        "-case-3": pd.DataFrame(case_3, columns=case_3_columns).round(3),
+    }
 
 
 def check(tables):
-    cells, alike = tables[""], tables["-case-3"]
+    cells, case_3 = tables[""], tables["-case-3"]
     correlations = cells.groupby(["size", "kappa"]).apply(ranked, include_groups=False)
     dense, diagonal = (cells[cells["rotation"] == at].set_index(["size", "kappa"])["median"] for at in (1, 0))
     above, below = dense[dense <= 1], diagonal[diagonal >= 1]
     return [
         Check(
-            "r against τ, other things equal", "the denser the block (smaller τ), the larger r",
+            "r against τ, other things equal",
+            "the denser the block (smaller τ), the larger r",
             f"rank correlation of medians {correlations.min():.2f} to {correlations.max():.2f} in "
             f"{len(correlations)} blocks",
             correlations.max() <= -0.9,
         ),
         Check(
-            "dense blocks (Haar basis)", "r above 1: the scaling hurts",
+            "dense blocks (Haar basis)",
+            "r above 1: the scaling hurts",
             f"medians {dense.min():.2g} (n = {dense.idxmin()[0]}) to {dense.max():.2g}; above 1 in "
-            f"{len(dense) - len(above)} of {len(dense)} blocks", above.empty,
+            f"{len(dense) - len(above)} of {len(dense)} blocks",
+            above.empty,
             "three coordinates gain a little even in a Haar basis; the published sizes are not known"
-            if set(above.index) == {(3, 5000)} else "",
+            if set(above.index) == {(3, 5000)}
+            else "",
         ),
         Check(
-            "diagonal blocks (τ = 1)", "r far below 1: the scaling helps",
+            "diagonal blocks (τ = 1)",
+            "r far below 1: the scaling helps",
             f"medians {diagonal.min():.2g} to {diagonal.max():.2g}; below 1 in {len(diagonal) - len(below)} of "
-            f"{len(diagonal)} blocks", below.empty,
+            f"{len(diagonal)} blocks",
+            below.empty,
             f"κ_eff ≈ n√(2 ln n) whatever κ is: at n = 30 it is {diagonal[30, 50] * 50:.0f}, above κ = 50"
-            if set(below.index) == {(30, 50)} else "",
+            if set(below.index) == {(30, 50)}
+            else "",
         ),
-        by_size(alike),
-    ]  # fmt: skip
+        by_size(case_3),
+    ]
 
 
 def ranked(cell):
@@ -92,32 +107,32 @@ def ranked(cell):
     return cell["tau"].rank().corr(cell["median"].rank())
 
 
-def by_size(alike):
-    """The earlier medians lie within what sampling leaves open at 95%, theirs and ours."""
-    earlier = alike["size"].map(EARLIER)
+def by_size(case_3):
+    """The earlier medians lie within the 95 % sampling band of both measurements."""
+    earlier = case_3["size"].map(EARLIER)
     return Check(
-        "κ_eff of Case 3 with blocks of " + ", ".join(map(str, alike["size"])),
-        "medians " + ", ".join(f"{value:g}" for value in earlier) + f", taken as of {THEIR_DRAWS} draws",
-        "medians " + ", ".join(f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in alike["median"]),
-        earlier.between(alike["low"], alike["high"]).all(),
+        "κ_eff of Case 3 with blocks of " + ", ".join(map(str, case_3["size"])),
+        "medians " + ", ".join(f"{value:g}" for value in earlier) + f", assuming {THEIR_DRAWS} draws each",
+        "medians " + ", ".join(f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in case_3["median"]),
+        earlier.between(case_3["low"], case_3["high"]).all(),
     )
 
 
 def draw(tables):
-    cells, alike = tables[""], tables["-case-3"]
+    cells, case_3 = tables[""], tables["-case-3"]
     at = cells.set_index(["size", "kappa", "rotation"])["median"]
     title = (
         "The denser the block, the less Adam's scaling helps: for 30 eigenvalues from 1 to 5000, κ(DH)/κ(H) rises "
-        f"from {at[30, 5000, 0]:.2g} on the axes to {at[30, 5000, 1]:.2g} in a random basis"
+        f"from {at[30, 5000, 0]:.2g} for a diagonal block to {at[30, 5000, 1]:.2g} in a random basis"
     )
-    draws, sizes = cells.groupby("size")["draws"].max(), alike["draws"]
+    draws, sizes = cells.groupby("size")["draws"].max(), case_3["draws"]
     caption = (
         "python experiments/adam_mini_scaling.py; after arXiv 2406.16793. r = κ(DH)/κ(H), D = diag(1/|Hx|), x Gaussian,"
         " τ = Σ|h_ii|/Σ|h_ij|. Eigenvalues evenly spaced in their logarithm from 1 to κ, bases on the geodesic from "
-        f"the axes (τ = 1) to a Haar one. Medians and quartiles of {draws.max()} draws (seeds from 0). "
+        f"the axes (τ = 1) to a Haar basis. Medians and quartiles of {draws.max()} draws (seeds from 0). "
         f"Right: κ_eff of Case 3's three blocks, {sizes.max()} draws ({sizes.min()} for n = 100); crosses: "
-        "medians measured once before; grey dashes there: the exact median for a diagonal H of as many coordinates."
-    )  # fmt: skip
+        "medians measured earlier; dashed: the exact median for a diagonal H of the same dimension."
+    )
     with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, panels):
         left, middle, right = panels
         for axes, groups, name in (
@@ -141,11 +156,11 @@ def draw(tables):
             )
         left.set_ylabel("r = κ(DH)/κ(H)")
         colour, dashed = plots.CASE_COLOURS[0], (0, (4, 2.5))
-        right.fill_between(alike["size"], alike["lower"], alike["upper"], color=colour, alpha=0.2, linewidth=0)
-        right.plot(alike["size"], alike["median"], color=colour, marker="o", markersize=3, label="Case 3")
+        right.fill_between(case_3["size"], case_3["lower"], case_3["upper"], color=colour, alpha=0.2, linewidth=0)
+        right.plot(case_3["size"], case_3["median"], color=colour, marker="o", markersize=3, label="Case 3")
         right.plot(list(EARLIER), list(EARLIER.values()), "x", color="#222222", markeredgewidth=1.2, label="earlier")
-        law = [theory.diagonal_kappa_eff_median(3 * size) for size in alike["size"]]
-        right.plot(alike["size"], law, color="#555555", linewidth=0.9, linestyle=dashed, label="diagonal H")
+        law = [theory.diagonal_kappa_eff_median(3 * size) for size in case_3["size"]]
+        right.plot(case_3["size"], law, color="#555555", linewidth=0.9, linestyle=dashed, label="diagonal H")
         right.legend(frameon=False, fontsize=7, loc="upper left", handlelength=1.4, labelspacing=0.25)
         right.set(xscale="log", yscale="log", xlabel="block size n", ylabel="κ_eff", title="Case 3 by block size")
         plots.power_ticks(right)

@@ -1,11 +1,11 @@
 """SGD with momentum and Adam against the batch size, on Cases 3 and 4 (arXiv 2506.12543, 2606.14259).
 
 Both papers train networks: at small batches SGD with momentum, if tuned, does as well as Adam (2506.12543), and at a
-crossover batch size the advantage shifts from SGD to Adam (2606.14259). The first looks at these two Hessians too; the
-settings of those runs are not available. Here: minibatches of the nine rows of X, XᵀX/9 = H, for both X; 500 steps from
-a Gaussian start, warm-up of 10 % and a cosine to 0; SGD tuned over its learning rate and momentum, Adam over its
-learning rate, β1 and β2, on tuning draws, and compared on others. Also with 4500 rows in total, as in training
-networks: small batches then take more steps.
+crossover batch size the advantage shifts from SGD to Adam (2606.14259). The first also studies these two Hessians, but
+the settings are not available. Here: minibatches of the nine rows of X, XᵀX/9 = H, for both X; 500 steps
+from a Gaussian start, warm-up of 10 % and a cosine to 0; SGD tuned over its learning rate and momentum, Adam over its
+learning rate, β1 and β2, on tuning draws, and compared on others. Also with a budget of 4500 rows, as in
+training networks: small batches then take more steps.
 
     python experiments/batch_crossover.py [fast=true]
 """
@@ -40,12 +40,12 @@ def measure(fast):
             for batch in SMALL if fast else (1, 2, 3, 5, 7):
                 settings.append((case, setting, batch))
         settings.append((case, "all rows", ROWS))
-    made = corrected([compared(*where, seeds, tuning_seeds) for where in settings])  # one Holm family
+    comparisons = corrected([compared(*where, seeds, tuning_seeds) for where in settings])  # one Holm family
     rows = [
         one.summary[COLUMNS].assign(
             case=case, setting=setting, batch=batch, steps=one.protocol.max_steps, draws=len(seeds)
         )
-        for one, (case, setting, batch) in zip(made, settings, strict=True)
+        for one, (case, setting, batch) in zip(comparisons, settings, strict=True)
     ]
     return {"": pd.concat(rows, ignore_index=True)}
 
@@ -53,17 +53,22 @@ def measure(fast):
 def compared(case, setting, batch, seeds, tuning_seeds):
     steps = ROWS * STEPS // batch if setting == "same rows seen" else STEPS
     return qs.compare(
-        lambda seed: qs.case(case, seed=seed), OPTIMIZERS, seed=seeds, tuning_seed=tuning_seeds, max_steps=steps,
-        grids=GRIDS, noise=qs.Noise(batch=batch, factor=FACTORS.get(setting, "root")),
+        lambda seed: qs.case(case, seed=seed),
+        OPTIMIZERS,
+        seed=seeds,
+        tuning_seed=tuning_seeds,
+        max_steps=steps,
+        grids=GRIDS,
+        noise=qs.Noise(batch=batch, factor=FACTORS.get(setting, "root")),
         schedule=qs.Schedule("cosine", warmup=0.1),
-    )  # fmt: skip
+    )
 
 
 def leads(tables, case, batches=None, settings=("X = √Λ·Uᵀ", "X = H^½", "all rows")):
-    """log10 of how many times lower Adam's loss is, the median of each comparison."""
+    """log10 of SGD's loss over Adam's: the median of each comparison."""
     table = tables[""]
-    mine = table[(table["optimizer"] == "adam") & (table["case"] == case) & table["setting"].isin(settings)]
-    return -mine.loc[mine["batch"].isin(batches or mine["batch"]), "difference"]
+    selected = table[(table["optimizer"] == "adam") & (table["case"] == case) & table["setting"].isin(settings)]
+    return -selected.loc[selected["batch"].isin(batches or selected["batch"]), "difference"]
 
 
 def times(lead):
@@ -71,8 +76,8 @@ def times(lead):
     return f"{10**lead:.2g}" if lead < 2 else power_of_ten(round(lead))
 
 
-def lower(found):
-    low, high = times(found.min()), times(found.max())
+def lower(leads):
+    low, high = times(leads.min()), times(leads.max())
     return f"Adam's loss is {low if low == high else f'{low} to {high}'} times lower"
 
 
@@ -83,43 +88,58 @@ def check(tables):
     decided = adam["verdict"].isin(("better", "worse"))
     ahead = int((decided & (adam["difference"] > 0)).sum())
     rates = {batch: effective_rate(tables, batch) for batch in (1, ROWS)}
-    within, alike = np.log10(2), "SGD with momentum, tuned, similar to Adam"
+    within, similar = np.log10(2), "SGD with momentum, tuned, similar to Adam"
     return [
         Check(
-            "Case 3, batches 1 and 2", alike, lower(three), bool((abs(three) < within).all()),
+            "Case 3, batches 1 and 2",
+            similar,
+            lower(three),
+            bool((abs(three) < within).all()),
             "different block scales give Adam its lead at every batch size; 2506.12543 also states that they do "
-            "not explain networks" if leads(tables, 3).min() > 1 else "",
+            "not explain networks"
+            if leads(tables, 3).min() > 1
+            else "",
         ),
         Check(
-            "Case 4, batches 1 and 2", alike, f"{lower(four)} (median {times(four.median())}; alike: all below 2)",
+            "Case 4, batches 1 and 2",
+            similar,
+            f"{lower(four)} (median {times(four.median())}; similar: all below 2)",
             bool((abs(four) < within).all()),
             "Adam's lead is smallest at small batches, but does not vanish" if four.median() < large.min() else "",
         ),
         Check(
-            "Case 4, batches 1 and 2, 4500 rows seen", alike, f"{lower(longer)} (alike: all below 2)",
+            "Case 4, batches 1 and 2, 4500 rows seen",
+            similar,
+            f"{lower(longer)} (similar: all below 2)",
             bool((abs(longer) < within).all()),
             f"with more steps Adam's lead is {times(longer.median())} times instead of {times(four.median())}"
-            if longer.median() > four.median() else "",
+            if longer.median() > four.median()
+            else "",
         ),
         Check(
-            "Case 4, large batches", "Adam ahead above some batch size",
-            f"{lower(large)} (batch {' and '.join(map(str, shown(tables, LARGE)))})", bool(large.min() > within),
+            "Case 4, large batches",
+            "Adam ahead above some batch size",
+            f"{lower(large)} (batch {' and '.join(map(str, measured_batches(tables, LARGE)))})",
+            bool(large.min() > within),
         ),
         Check(
-            "Both cases, every batch size", "SGD ahead below the crossover (2606.14259)",
-            f"SGD is ahead in {ahead} of {len(adam)} comparisons", ahead > 0,
+            "Both cases, every batch size",
+            "SGD ahead below the crossover (2606.14259)",
+            f"SGD is ahead in {ahead} of {len(adam)} comparisons",
+            ahead > 0,
             f"noise limits SGD's lr/(1 − momentum): {rates[1]:.1g} at batch 1, {rates[ROWS]:.1g} with all rows"
-            if rates[1] < rates[ROWS] / 10 else "",
+            if rates[1] < rates[ROWS] / 10
+            else "",
         ),
-    ]  # fmt: skip
+    ]
 
 
-def shown(tables, batches):
+def measured_batches(tables, batches):
     return [batch for batch in batches if (tables[""]["batch"] == batch).any()]
 
 
 def effective_rate(tables, batch):
-    """SGD's learning rate over 1 − momentum, the median of the comparisons at a batch size."""
+    """SGD's learning rate divided by 1 − momentum: the median over the comparisons at a batch size."""
     sgd = tables[""][(tables[""]["optimizer"] == "sgd") & (tables[""]["batch"] == batch)]
     return (sgd["lr"] / (1 - sgd["settings"].str.removeprefix("momentum=").astype(float))).median()
 
@@ -144,9 +164,9 @@ def draw(tables):
     with plots.canvas(2, 2, title=title, caption=caption, height=1.6, sharex=True) as (figure, panels):
         for number, case in enumerate((3, 4)):
             top, bottom = panels[number], panels[2 + number]
-            mine = table[table["case"] == case]
-            losses(top, mine[mine["setting"].isin(("X = √Λ·Uᵀ", "all rows"))])
-            ratios(bottom, mine[mine["optimizer"] == "adam"], plots.CASE_COLOURS[number])
+            selected = table[table["case"] == case]
+            losses(top, selected[selected["setting"].isin(("X = √Λ·Uᵀ", "all rows"))])
+            ratios(bottom, selected[selected["optimizer"] == "adam"], plots.CASE_COLOURS[number])
             top.set_title(("Case 3: {1, 2, 3} {99, …} {4998, …}", "Case 4: {1, 99, 4998} {2, …} {3, …}")[number])
             bottom.set(xlabel="batch size (of 9 rows)", xticks=sorted(table["batch"].unique()))
         panels[0].set_ylabel("loss")
@@ -157,12 +177,12 @@ def draw(tables):
 
 def losses(axes, rows):
     for name, label, below in (("sgd", "SGD with momentum", 5), ("adam", "Adam", -13)):
-        mine, colour = rows[rows["optimizer"] == name].sort_values("batch"), plots.style_of(name).colour
-        axes.fill_between(mine["batch"], mine["lower"], mine["upper"], color=colour, alpha=0.2, linewidth=0)
-        axes.plot(mine["batch"], mine["median"], "o-", color=colour, markersize=3, linewidth=1.3)
-        middle = 10 ** np.interp(5, mine["batch"], np.log10(mine["median"]))
-        axes.annotate(label, (5, middle), xytext=(0, below), textcoords="offset points",
-                      ha="center", color=colour, fontweight="bold", fontsize=7.5)  # fmt: skip
+        selected, colour = rows[rows["optimizer"] == name].sort_values("batch"), plots.style_of(name).colour
+        axes.fill_between(selected["batch"], selected["lower"], selected["upper"], color=colour, alpha=0.2, linewidth=0)
+        axes.plot(selected["batch"], selected["median"], "o-", color=colour, markersize=3, linewidth=1.3)
+        middle = 10 ** np.interp(5, selected["batch"], np.log10(selected["median"]))
+        text = {"ha": "center", "color": colour, "fontweight": "bold", "fontsize": 7.5}
+        axes.annotate(label, (5, middle), xytext=(0, below), textcoords="offset points", **text)
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.08)
@@ -172,11 +192,11 @@ def losses(axes, rows):
 def ratios(axes, rows, colour):
     axes.axhspan(0.5, 2, color="#DDDDDD", linewidth=0)
     for shift, (setting, stroke) in enumerate(STROKES.items()):
-        mine = rows[rows["setting"].isin((setting, "all rows"))].sort_values("batch")
-        at = mine["batch"] + 0.09 * (shift - 1)
-        axes.vlines(at, 10 ** -mine["high"], 10 ** -mine["low"], color=colour, linewidth=0.9)
-        axes.plot(at, 10 ** -mine["difference"], "o", linestyle=stroke, color=colour, markersize=3, linewidth=1.2,
-                  label=setting.replace("same", "4500"))  # fmt: skip
+        selected = rows[rows["setting"].isin((setting, "all rows"))].sort_values("batch")
+        at = selected["batch"] + 0.09 * (shift - 1)
+        axes.vlines(at, 10 ** -selected["high"], 10 ** -selected["low"], color=colour, linewidth=0.9)
+        line = {"linestyle": stroke, "color": colour, "markersize": 3, "linewidth": 1.2}
+        axes.plot(at, 10 ** -selected["difference"], "o", label=setting.replace("same", "4500"), **line)
     axes.set_yscale("log")
     plots.power_ticks(axes, x=False)
 

@@ -2,7 +2,7 @@
 
     python experiments/bench_peers.py [venv=FOLDER] [arguments of bench: sizes=4x30 out=figures …]
 
-The environment is created in a temporary folder and deleted, or in the given folder and kept.
+The environment is created in a temporary folder and deleted afterwards, or in the given folder and kept.
 """
 
 import os
@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# The exact release of torch first: its CPU build, where a range would take another.
+# The exact release of torch first: this selects its CPU build; a version range would not.
 INSTALLS = (["torch==2.13.0"], ["optax>=0.2"], [str(ROOT)])
 
 
@@ -29,7 +29,7 @@ def main(arguments):
         for packages in INSTALLS:
             print("installing", packages[0] if packages != [str(ROOT)] else "quadsim", file=sys.stderr, flush=True)
             subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
-        env = os.environ | {"PYTHONSAFEPATH": "1"}  # the quadsim that was installed, not the one in this folder
+        env = os.environ | {"PYTHONSAFEPATH": "1"}  # import the installed quadsim, not the one in this folder
         return subprocess.run([python, "-m", "quadsim", "bench", *arguments], env=env).returncode
 
 

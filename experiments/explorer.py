@@ -1,13 +1,13 @@
 """The curves of the report's explorer: GD, Adam (β2 = 1) and block GD in the four cases, in closed form.
 
-For each case, condition number, heterogeneity (None: the arrangement of the case), rotation and seed, the
-gradient norm down to 1e-6 of its first value at 48 steps, evenly spaced in their logarithm from 1 to the last one.
-The five values of heterogeneity are the five distinct arrangements of Cases 3 and 4, one each.
+For each case, condition number, heterogeneity (None: the arrangement of the case), rotation and seed: the relative
+gradient norm down to 1e-6 at 48 steps, evenly spaced in their logarithm from 1 to the last one. The five values of
+heterogeneity give the five distinct arrangements of Cases 3 and 4.
 
     python experiments/explorer.py
 
 takes about a minute and writes figures/explorer.json in the working folder (or to the folder given as an argument): the
-axes, the last steps (float32) and the curves (one byte a point) in the order of the axes.
+axes, the last steps (float32) and the curves (one byte per point) in the order of the axes.
 """
 
 import base64
@@ -52,10 +52,10 @@ def curves(number, kappa, heterogeneity, rotation, seed):
 def arrangements(number):
     """For each heterogeneity the number of its arrangement, and how many there are."""
     shares = [share for share in AXES["heterogeneity"] if share is not None]
-    found = [qs.spectra.arrangement(qs.case_spectra(number, heterogeneity=share), share) for share in shares]
-    numbers = [number for number, _ in found]
+    pairs = [qs.spectra.arrangement(qs.case_spectra(number, heterogeneity=share), share) for share in shares]
+    numbers, totals = zip(*pairs, strict=True)
     assert len(set(numbers)) == len(numbers), f"Case {number} has the same problem at two positions: {numbers}"
-    return {"numbers": [None, *numbers], "of": found[0][1]}
+    return {"numbers": [None, *numbers], "of": totals[0]}
 
 
 def packed(values):
@@ -65,19 +65,23 @@ def packed(values):
 def main(folder):
     cells = list(itertools.product(*AXES.values()))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        made = list(pool.map(curves, *zip(*cells, strict=True), chunksize=50))
+        results = list(pool.map(curves, *zip(*cells, strict=True), chunksize=50))
     content = {
         "command": "python experiments/explorer.py",
         "axes": AXES,
         "arrangements": {number: arrangements(number) for number in AXES["case"]},
         "optimizers": [
-            {"name": one.name, "label": one.label, "colour": plots.style_of(one.name).colour} for one in OPTIMIZERS
+            {"name": optimizer.name, "label": optimizer.label, "colour": plots.style_of(optimizer.name).colour}
+            for optimizer in OPTIMIZERS
         ],
-        "points": POINTS, "tol": TOL, "top": TOP, "bottom": BOTTOM,
-        "ends": packed(np.array([ends for ends, _ in made], dtype="<f4")),
-        "curves": packed(np.array([heights for _, heights in made])),
+        "points": POINTS,
+        "tol": TOL,
+        "top": TOP,
+        "bottom": BOTTOM,
+        "ends": packed(np.array([ends for ends, _ in results], dtype="<f4")),
+        "curves": packed(np.array([heights for _, heights in results])),
         "versions": _artifacts.versions(),
-    }  # fmt: skip
+    }
     path = folder / "explorer.json"
     _artifacts.write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
     print(f"wrote {path}: {len(cells):,} problems, {path.stat().st_size / 1e6:.2g} MB")

@@ -1,10 +1,10 @@
 """Why Adam with β2 near 1 appears to converge in float64 but does not: ledger 5i.
 
-On a parabola Adam with β1 = 0, ε = 0 and a constant learning rate η ends on ±η/2. From a distant start w first
-contracts: v lags behind, so that w shrinks by |1 − η/√v| a step until √v has decreased to η/2, down to about
-η·exp(−π²/(2 ln(1/β2))). From β2 ≈ 0.9934 on that underflows in float64: w is rounded to 0 and stays there, instead of
-growing back. The same iteration runs here in plain float64, in logarithms, which do not underflow, and in quadsim,
-whose status is "underflow".
+On a parabola Adam with β1 = 0, ε = 0 and a constant learning rate η ends at ±η/2. From a distant start w first
+contracts: v lags behind, so that each step multiplies w by |1 − η/√v| until √v has decreased to η/2, down to about
+η·exp(−π²/(2 ln(1/β2))). For β2 above about 0.9934 this underflows in float64: w is rounded to 0 and stays there,
+instead of growing back. The same iteration runs here in plain float64, in logarithms, which do not underflow, and in
+quadsim, which reports the status "underflow".
 
     python experiments/float64_trap.py [fast=true]
 """
@@ -22,7 +22,9 @@ from quadsim.reproduce import Check, Reproduction
 LR = 0.01
 PARABOLA = qs.BlockQuadratic.from_blocks([[[1.0]]])
 SMALLEST = 5e-324  # of float64
-ZERO_SHARES = {0.993: 0.0, 0.994: 0.64, 0.999: 0.945}  # of ledger 5i, runs in one dimension
+ZERO_SHARES = {0.993: 0.0, 0.994: 0.64, 0.999: 0.945}  # ledger 5i, one-dimensional runs
+LEFT = {"textcoords": "offset points", "ha": "right"}
+DASHED = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (4, 2.5))}
 
 
 def adam(beta2):
@@ -30,7 +32,7 @@ def adam(beta2):
 
 
 def measure(fast):
-    """Shares of runs that float64 takes to 0 and that quadsim flags; depths and ends in logarithms; two single runs."""
+    """Shares of runs at 0 in float64 and of runs that quadsim flags; depths and ends in logarithms; two runs."""
     betas = tuple(ZERO_SHARES) if fast else (0.99, 0.992, 0.993, 0.9935, 0.994, 0.995, 0.997, 0.999, 0.9995)
     deep = (0.9, 0.99, 0.999) if fast else (0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
     shares = [vanished(beta2, 400 if fast else 1000) for beta2 in betas] + case_3(100 if fast else 200)
@@ -41,7 +43,7 @@ def measure(fast):
         lowest, last = in_logarithms(starts, beta2, 2000 + round(40 / (1 - beta2)), corrected)
         ends = {"depth": np.log(LR) - lowest, "end": np.exp(last) / theory.amplitude_1d(LR, 0, 1)}
         depths.append(pd.DataFrame({"beta2": beta2, "start": starts / LR, "corrected": corrected, **ends}))
-    paths, runs = zip(*(path(beta2) for beta2 in (0.99, 0.999)), strict=True)
+    paths, runs = zip(*(single_run(beta2) for beta2 in (0.99, 0.999)), strict=True)
     return {
         "": pd.DataFrame(shares),
         "-depth": pd.concat(depths, ignore_index=True).round({"start": 2, "depth": 3, "end": 8}),
@@ -51,9 +53,9 @@ def measure(fast):
 
 
 def in_float64(hessians, e, beta2, steps, *, early=False):
-    """Adam as it is usually written, for many blocks (…, n, n) at once; yields the errors (…, n) after each step.
+    """Adam in its common form, for many blocks (…, n, n) at once; yields the errors (…, n) after each step.
 
-    ``early`` multiplies g by η before it divides by √v.
+    ``early``: multiply g by η before dividing by √v.
     """
     v, power = np.zeros_like(e), 1.0
     with np.errstate(under="ignore", invalid="ignore"):
@@ -65,10 +67,10 @@ def in_float64(hessians, e, beta2, steps, *, early=False):
             yield e
 
 
-def in_logarithms(start, beta2, steps, corrected, seen=None):
-    """ln|w| at its lowest and in the end, from x = ln|w| and y = ln v alone; `seen` gathers the first one's path.
+def in_logarithms(start, beta2, steps, corrected, path=None):
+    """The minimum and the final value of ln|w|, from x = ln|w| and y = ln v alone; ``path`` collects the first run.
 
-    v begins at 0 and is corrected for it, or begins at the first gradient's square.
+    v starts at 0 with bias correction (``corrected``), or at the square of the first gradient.
     """
     x = np.log(start)
     y, lowest = np.where(corrected, -np.inf, 2 * x), x
@@ -77,13 +79,13 @@ def in_logarithms(start, beta2, steps, corrected, seen=None):
         bias = np.log1p(-(beta2**step)) * corrected
         x = x + np.log(np.abs(1 - LR * np.exp((bias - y) / 2)))
         lowest = np.minimum(lowest, x)
-        if seen is not None:
-            seen.append(float(x[0]))
+        if path is not None:
+            path.append(float(x[0]))
     return lowest, x
 
 
 def vanished(beta2, count, *, early=False):
-    """In how many runs from Gaussian starts float64 ends at 0 exactly, and what quadsim says of these."""
+    """The share of runs from Gaussian starts that end at exactly 0 in float64, and the status that quadsim reports."""
     starts = [PARABOLA.start(seed) for seed in range(count)]
     steps = round(20 / (1 - beta2))
     *_, last = in_float64(np.ones((1, 1)), np.array(starts), beta2, steps, early=early)
@@ -92,7 +94,7 @@ def vanished(beta2, count, *, early=False):
 
 
 def share(problem, beta2, last, runs=()):
-    """Of some last points (count, …): how many are 0, and how many have no loss; and of quadsim's runs of the same."""
+    """Shares of final points (count, …) that are 0 and that have a loss of 0, beside the statuses of quadsim's runs."""
     zero = (last == 0).reshape(len(last), -1).all(axis=1)
     lost = (last**2 == 0).reshape(len(last), -1).all(axis=1)
     row = {"problem": problem, "beta2": beta2, "runs": len(last), "zero": zero.mean(), "lost": lost.mean()}
@@ -100,12 +102,16 @@ def share(problem, beta2, last, runs=()):
         return row
     statuses = np.array([str(run.status) for run in runs])
     missed = (lost & (statuses != "underflow")).sum()
-    return {**row, "flagged": (statuses == "underflow").mean(), "missed": missed,
-            "converged": (statuses == "converged").sum()}  # fmt: skip
+    return {
+        **row,
+        "flagged": (statuses == "underflow").mean(),
+        "missed": missed,
+        "converged": (statuses == "converged").sum(),
+    }
 
 
 def case_3(count, beta2=0.999):
-    """The same for the blocks of Case 3; what quadsim says is of the whole, so it is asked where a block ends at 0."""
+    """The same for the blocks of Case 3. A status is that of a whole run, so it is compared with any block at 0."""
     problems = [qs.case(3, seed=seed) for seed in range(count)]
     errors = [problem.initial_error(seed) for seed, problem in enumerate(problems)]
     hessians = np.array([problem.blocks for problem in problems])  # (count, 3, 3, 3)
@@ -117,8 +123,8 @@ def case_3(count, beta2=0.999):
     return [*rows, share("Case 3, any block", beta2, least, runs)]
 
 
-def path(beta2, start=1.0):
-    """log10(|w|/η) step by step in logarithms and in float64, thinned out; and when what happened."""
+def single_run(beta2, start=1.0):
+    """log10(|w|/η) in logarithms and in float64 at some 300 steps, and a summary of the run."""
     steps, logs = round(30 / (1 - beta2)), []
     in_logarithms(np.array([start]), beta2, steps, True, logs)
     plain = np.array([abs(e[0]) for e in in_float64(np.ones((1, 1)), np.array([start]), beta2, steps)])
@@ -129,15 +135,21 @@ def path(beta2, start=1.0):
         floats = np.where(plain > 0, np.log10(plain / LR), np.nan)
     shown = {"beta2": beta2, "step": at + 1, "logarithms": logs[at], "float64": floats[at]}
     zero = int(np.argmax(plain == 0)) + 1 if (plain == 0).any() else None
-    summary = {"beta2": beta2, "steps": steps, "zero_from": zero, "end": 10 ** logs[-1] * 2, "status": str(run.status),
-            "stopped": run.last_step}  # fmt: skip
+    summary = {
+        "beta2": beta2,
+        "steps": steps,
+        "zero_from": zero,
+        "end": 10 ** logs[-1] * 2,
+        "status": str(run.status),
+        "stopped": run.last_step,
+    }
     return pd.DataFrame(shown), summary
 
 
 def check(tables):
     shares, depths, runs = tables[""], tables["-depth"], tables["-runs"]
-    ours = shares[shares["problem"] == "1-D"].set_index("beta2")
-    near = {beta2: ours["zero"][beta2] for beta2 in ZERO_SHARES}
+    selected = shares[shares["problem"] == "1-D"].set_index("beta2")
+    near = {beta2: selected["zero"][beta2] for beta2 in ZERO_SHARES}
     blocks = shares[shares["problem"].str.contains(r"block \d")]["zero"]
     lines = [-depths["depth"][(depths["beta2"] == beta2) & ~depths["corrected"]] for beta2 in (0.99, 0.999)]
     laws = [theory.contraction_depth(beta2) for beta2 in (0.99, 0.999)]
@@ -148,93 +160,96 @@ def check(tables):
     missed, converged = summary["missed"].sum(), summary["converged"].sum()
     return [
         Check(
-            "ln(min|w|/η) at β2 = 0.99 and 0.999", f"−π²/(2 ln(1/β2)) = {laws[0]:.0f} and {laws[1]:.0f}",
-            f"{' and '.join(f'{line.min():.0f} to {line.max():.0f}' for line in lines)}; means within "
-            f"{max(off):.1%}",
+            "ln(min|w|/η) at β2 = 0.99 and 0.999",
+            f"−π²/(2 ln(1/β2)) = {laws[0]:.0f} and {laws[1]:.0f}",
+            f"{' and '.join(f'{line.min():.0f} to {line.max():.0f}' for line in lines)}; means within {max(off):.1%}",
             max(off) <= 0.04,
         ),
         Check(
-            "float64 ends at 0 exactly, at β2 = 0.993, 0.994, 0.999", "in 0%, 64% and 94.5% of runs",
-            f"in {', '.join(f'{one:.1%}' for one in near.values())} of {ours['runs'].max():,} runs",
+            "runs that end at exactly 0 in float64, at β2 = 0.993, 0.994, 0.999",
+            "0%, 64% and 94.5%",
+            f"{', '.join(f'{one:.1%}' for one in near.values())} of {selected['runs'].max():,} runs",
             near[0.993] == 0 and all(abs(near[beta2] - stated) <= 0.1 for beta2, stated in ZERO_SHARES.items()),
         ),
         Check(
-            "blocks of Case 3 that end at 0, β2 = 0.999", "12 to 33%",
+            "blocks of Case 3 that end at 0, β2 = 0.999",
+            "12 to 33%",
             f"{blocks.min():.1%} to {blocks.max():.1%}",
             abs(blocks.min() - 0.12) <= 0.08 and abs(blocks.max() - 0.33) <= 0.08,
         ),
         Check(
-            "the status of runs that end at a loss of 0", "underflow, never converged",
+            "the status of runs that end at a loss of 0",
+            "underflow, never converged",
             f"underflow in {lost - missed:,.0f} of {lost:,.0f}; {converged:.0f} converged",
             missed == 0 and converged == 0 and lost > 0,
         ),
         Check(
-            "the same iteration in logarithms", "back to ±η/2 from everywhere (5b, 5i)",
+            "the same iteration in logarithms",
+            "back to ±η/2 from every start (5b, 5i)",
             f"{(back < 0.01).sum()} of {len(back)} runs, β2 = {min(depths['beta2']):g} to {max(depths['beta2']):g}",
             back.max() < 0.01 and (runs["end"] - 1).abs().max() < 0.01,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def draw(tables):
     shares, depths, paths, runs = (tables[part] for part in ("", "-depth", "-paths", "-runs"))
-    ours = shares[shares["problem"] == "1-D"].sort_values("beta2")
-    known, count, stuck = ours.set_index("beta2")["zero"], ours["runs"].max(), runs.iloc[-1]
+    selected = shares[shares["problem"] == "1-D"].sort_values("beta2")
+    known, count, stuck = selected.set_index("beta2")["zero"], selected["runs"].max(), runs.iloc[-1]
     title = (
         f"At β2 = 0.999 float64 takes {known[0.999]:.0%} of Adam's runs to exactly 0, as if they had converged; in "
-        f"logarithms {((depths['end'] - 1).abs() < 0.01).sum()} of {len(depths)} come back to ±η/2"
+        f"logarithms {((depths['end'] - 1).abs() < 0.01).sum()} of {len(depths)} return to ±η/2"
     )
     early = shares[shares["problem"].str.contains("η·g")].iloc[0]
     caption = (
         f"python experiments/float64_trap.py. Ledger 5i. Adam on w²/2, β1 = 0, ε = 0, η = {LR:g}. Left: from w = 1; "
         f"quadsim stops with the status “{stuck['status']}” at step {stuck['stopped']:,}. Middle: "
-        f"{depths['start'].nunique()} starts from 30η to 300η, in logarithms; v begins at the first g², as the law "
+        f"{depths['start'].nunique()} starts from 30η to 300η, in logarithms; v starts at the first g², as the law "
         f"assumes, or at 0 with bias correction. Right: {count:,} Gaussian starts (seeds 0 to {count - 1:,}), bias "
         f"correction. Float64 is coded as w − η·(g/√v); with (η·g)/√v, {early['zero']:.1%} are at 0 at β2 = 0.999, but "
-        f"{early['lost']:.0%} have a loss of 0: they stop a few times 10⁻³²² short of it."
+        f"{early['lost']:.0%} have a loss of 0: they stop at a few times 10⁻³²²."
     )
-    dashed = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (4, 2.5))}
     with plots.canvas(1, 3, title=title, caption=caption, height=2.3) as (figure, (left, middle, right)):
-        show_paths(left, paths, stuck, dashed)
-        show_depths(middle, depths, dashed)
+        show_paths(left, paths, stuck)
+        show_depths(middle, depths)
         for column, colour, style in (("flagged", plots.CASE_COLOURS[1], "-"), ("zero", "#222222", (0, (4, 2.5)))):
-            right.plot(1 - ours["beta2"], 100 * ours[column], color=colour, linewidth=1.2, linestyle=style, marker="o",
-                       markersize=3)  # fmt: skip
-        right.set(xscale="log", xlim=(0.0125, 4e-4), ylim=(-4, 104), xlabel="1 − β2", ylabel="runs in %",
-                  title="share of runs")  # fmt: skip
+            line = {"color": colour, "linewidth": 1.2, "linestyle": style, "marker": "o", "markersize": 3}
+            right.plot(1 - selected["beta2"], 100 * selected[column], **line)
+        right.set(xscale="log", xlim=(0.0125, 4e-4), ylim=(-4, 104))
+        right.set(xlabel="1 − β2", ylabel="runs in %", title="share of runs")
         right.text(0.005, 30, "float64:\nexactly 0", fontsize=7, color="#222222", va="center")
         right.text(0.004, 68, "quadsim:\nunderflow", fontsize=7, color=plots.CASE_COLOURS[1], va="center")
         plots.power_ticks(right, y=False)
     return figure
 
 
-def show_paths(axes, paths, stuck, dashed):
-    """log10(|w|/η) over steps: in logarithms in colour, in float64 dashed on top."""
+def show_paths(axes, paths, stuck):
+    """log10(|w|/η) against steps: coloured in logarithms, dashed in float64."""
     for beta2, colour in ((0.99, plots.CASE_COLOURS[0]), (0.999, plots.CASE_COLOURS[1])):
-        ours = paths[paths["beta2"] == beta2]
-        axes.plot(ours["step"], ours["logarithms"], color=colour, linewidth=1.6)
-        axes.plot(ours["step"], ours["float64"], **dashed)
-        low = ours.loc[ours["logarithms"].idxmin()]
-        axes.annotate(f"β2 = {beta2:g}", (low["step"], low["logarithms"]), xytext=(-4, 0), textcoords="offset points",
-                      ha="right", color=colour, fontsize=7.5, fontweight="bold")  # fmt: skip
+        selected = paths[paths["beta2"] == beta2]
+        axes.plot(selected["step"], selected["logarithms"], color=colour, linewidth=1.6)
+        axes.plot(selected["step"], selected["float64"], **DASHED)
+        low = selected.loc[selected["logarithms"].idxmin()]
+        bold = {"color": colour, "fontsize": 7.5, "fontweight": "bold"}
+        axes.annotate(f"β2 = {beta2:g}", (low["step"], low["logarithms"]), xytext=(-4, 0), **LEFT, **bold)
     least = np.log10(SMALLEST / LR)
     axes.plot(stuck["zero_from"], least, "x", color="#222222", markersize=5)
-    axes.annotate("float64:\n0 for good", (stuck["zero_from"], least), xytext=(-6, -12), textcoords="offset points",
-                  ha="right", va="center", fontsize=7, color="#222222")  # fmt: skip
+    plain = {"va": "center", "fontsize": 7, "color": "#222222"}
+    axes.annotate("float64:\nstays 0", (stuck["zero_from"], least), xytext=(-6, -12), **LEFT, **plain)
     axes.set(xscale="log", xlim=(10, 4e4), title="one run", xlabel="steps", ylabel="log10(|w|/η)")
     plots.power_ticks(axes, y=False)
 
 
-def show_depths(axes, depths, dashed):
-    """How deep the runs dive over 1 − β2, with the law and with what float64 can hold."""
+def show_depths(axes, depths):
+    """The depth of the contraction against 1 − β2, with the law and the smallest number of float64."""
     rest = np.geomspace(0.15, 7e-5, 60)
-    axes.plot(rest, [-theory.contraction_depth(1 - one) for one in rest], **dashed)
+    axes.plot(rest, [-theory.contraction_depth(1 - one) for one in rest], **DASHED)
     for corrected, colour in ((True, plots.PALETTE[7]), (False, plots.CASE_COLOURS[2])):
-        ours = depths[depths["corrected"] == corrected].groupby("beta2")["depth"]
-        axes.vlines(1 - ours.min().index, ours.min(), ours.max(), color=colour, linewidth=1.2)
-        axes.plot(1 - ours.mean().index, ours.mean(), "o", color=colour, markersize=3.2)
+        selected = depths[depths["corrected"] == corrected].groupby("beta2")["depth"]
+        axes.vlines(1 - selected.min().index, selected.min(), selected.max(), color=colour, linewidth=1.2)
+        axes.plot(1 - selected.mean().index, selected.mean(), "o", color=colour, markersize=3.2)
     axes.axhline(np.log(LR) - np.log(SMALLEST), color="#555555", linewidth=0.9, linestyle=":")
-    axes.text(8e-5, 0.68 * (np.log(LR) - np.log(SMALLEST)), "float64's least", fontsize=7, color="#555555", ha="right")
+    axes.text(8e-5, 0.68 * (np.log(LR) - np.log(SMALLEST)), "float64 minimum", fontsize=7, color="#555555", ha="right")
     axes.text(1.6e-3, 60, "v from g²", fontsize=7, color=plots.CASE_COLOURS[2], fontweight="bold")
     axes.text(1.6e-3, 36, "corrected", fontsize=7, color=plots.PALETTE[7], fontweight="bold")
     axes.text(0.045, 5500, "π²/(2 ln(1/β2))", fontsize=7, color="#222222")

@@ -8,9 +8,10 @@ in which one of the two runs diverged. The standard error is 0.2 % or less.
 
     python experiments/interval_coverage.py tuned
 
-The whole protocol on two optimizers that are equal by law: Adam with each step doubled or skipped at random, and
-the same with the opposite outcome. Each is tuned separately, so their rates differ by chance. How often
-the interval excludes 0, and how often it would without being widened for the choice of the rates: some minutes.
+runs the whole protocol on two optimizers that are equal in distribution: Adam with each step doubled or skipped at
+random, and the same with the opposite outcomes. Each is tuned separately, so their rates differ by chance. It reports
+how often the interval excludes 0, and how often it would without the widening for the choice of the rates. This takes
+some minutes.
 """
 
 import sys
@@ -32,7 +33,7 @@ LAWS = {
 
 
 def coverage(law, count, level=LEVEL, repetitions=REPETITIONS, seed=0):
-    """The share of samples whose interval holds the median, 0."""
+    """The share of samples whose interval contains the median, 0."""
     samples = LAWS[law](np.random.default_rng([seed, count, list(LAWS).index(law)]), (repetitions, count))
     intervals = np.array([median_interval(sample, level) for sample in samples])
     return float(((intervals[:, 0] <= 0) & (intervals[:, 1] >= 0)).mean())
@@ -46,40 +47,39 @@ def exact(count, level=LEVEL):
 
 
 def table():
-    """The lines of the table, as Markdown."""
+    """The table in Markdown, as lines."""
     lines = [f"| seeds | order statistics | exact | {' | '.join(LAWS)} |", "|---" * (3 + len(LAWS)) + "|"]
     for count in COUNTS:
         k = order_statistic(count, LEVEL)
-        found = " | ".join(f"{100 * coverage(law, count):.1f} %" for law in LAWS)
-        lines.append(f"| {count} | {k} and {count + 1 - k} | {100 * exact(count):.1f} % | {found} |")
+        cells = " | ".join(f"{100 * coverage(law, count):.1f} %" for law in LAWS)
+        lines.append(f"| {count} | {k} and {count + 1 - k} | {100 * exact(count):.1f} % | {cells} |")
     return lines
 
 
-def heads(g, random, m, v, lr=0.01):
+def coin(g, random, m, v, lr=0.01, heads=True):
+    """Adam whose step is doubled on one side of the coin and skipped on the other."""
     m = 0.9 * m + 0.1 * g
     v = 0.99 * v + 0.01 * g * g
-    return 2 * lr * m / (np.sqrt(v) + 1e-8) if random < 0.5 else 0.0, m, v
-
-
-def tails(g, random, m, v, lr=0.01):
-    m = 0.9 * m + 0.1 * g
-    v = 0.99 * v + 0.01 * g * g
-    return 2 * lr * m / (np.sqrt(v) + 1e-8) if random >= 0.5 else 0.0, m, v
+    return 2 * lr * m / (np.sqrt(v) + 1e-8) if (random < 0.5) == heads else 0.0, m, v
 
 
 def equals(case, count, repetitions=150):
     """The shares of comparisons of equals whose interval excludes 0: that of `compare`, and given the tuned rates."""
-    named = {rule.__name__: qs.rule(rule, state="m v")() for rule in (heads, tails)}
-    found = []
+    rule = qs.rule(coin, state="m v")
+    optimizers = {"heads": rule(heads=True), "tails": rule(heads=False)}
+    excluded = []
     for first in range(0, 1000 * repetitions, 1000):
-        made = qs.compare(
-            lambda seed: qs.case(case, seed=seed), named, seed=range(first, first + count), max_steps=150,
+        result = qs.compare(
+            lambda seed: qs.case(case, seed=seed),
+            optimizers,
+            seed=range(first, first + count),
+            max_steps=150,
             noise=qs.Noise(batch=3),
-        )  # fmt: skip
-        row = made.summary.iloc[1]
-        low, high = median_interval(made.runs.loc[made.runs["optimizer"] == "tails", "difference"])
-        found.append([row["low"] > 0 or row["high"] < 0, low > 0 or high < 0])
-    return np.mean(found, axis=0)
+        )
+        row = result.summary.iloc[1]
+        low, high = median_interval(result.runs.loc[result.runs["optimizer"] == "tails", "difference"])
+        excluded.append([row["low"] > 0 or row["high"] < 0, low > 0 or high < 0])
+    return np.mean(excluded, axis=0)
 
 
 def tuned_table():

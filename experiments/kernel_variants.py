@@ -1,11 +1,11 @@
-"""What the parts of a kernel are worth: each replaced by plain numba, timed beside the kernel itself.
+"""The benefit of each part of a kernel: each is replaced by plain numba and timed against the kernel itself.
 
     python experiments/kernel_variants.py
 
-Adam on block sizes 3x3, 4x30 and 4x256 with 1 and 64 lanes. A later definition in a kernel's text replaces an earlier
-one, so a variant is the kernel's text with some more functions. Variants take turns; the least CPU time of the rounds
-counts. "same bits" says whether a lane ends with the same numbers alone and in a batch of 32. docs/kernels.md has the
-results of one machine.
+Adam with 3 blocks of 3, 4 of 30 and 4 of 256, and 1 and 64 lanes. A later definition in a kernel's text replaces an
+earlier one, so a variant is the kernel's text followed by other definitions. Rounds alternate between the two, and the
+minimum CPU time is reported. "same bits" states whether a lane ends with the same bits alone and in a batch of 32.
+docs/kernels.md lists the results of one machine.
 """
 
 import os
@@ -13,6 +13,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
 import time
+from unittest import mock
 
 import numpy as np
 
@@ -84,28 +85,27 @@ def sample_rows(weights, k, batch_size, key, step):
     for i in range(n):
         weights[rows[i] * WIDTH + k] = n / batch_size if i < batch_size else 0.0
 """
-NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise(noise=0.1), "minibatch": qs.Noise(batch=3)}
+NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise("gaussian", scale=0.1), "minibatch": qs.Noise(batch=3)}
 
 
 def plain_moves(call, targets):
-    """`kernel_source._through_stack` without the stack: results are written to the arrays at once."""
+    """`kernel_source._through_stack` without the stack: results are written directly to the arrays."""
     rows = [f"row{n}" for n in range(len(targets))]
     writes = ["e[i + k] -= row0", *(f"state[{s}, i + k] = row{s + 1}" for s in range(len(targets) - 1))]
     return ["for k in range(count):", f"    {', '.join(rows)} = {call}", *(f"    {write}" for write in writes)]
 
 
 def text(width, noisy, more="", moves=False):
-    usual = kernel_source._through_stack
+    """The text of Adam's kernel followed by more definitions; ``moves``: with `plain_moves`."""
     kernel_source._texts.clear()
-    kernel_source._through_stack = plain_moves if moves else usual
     try:
-        return kernel_source.kernel_text(qs.Adam, width, noisy) + more
+        with mock.patch.object(kernel_source, "_through_stack", plain_moves if moves else kernel_source._through_stack):
+            return kernel_source.kernel_text(qs.Adam, width, noisy) + more
     finally:
-        kernel_source._through_stack = usual
         kernel_source._texts.clear()
 
 
-VARIANTS = {  # name: functions that replace the kernel's, whether rows are moved without the stack, kinds of noise
+VARIANTS = {  # name: replacing functions, whether rows are moved without the stack, kinds of noise
     "row product: loops": (PRODUCT, False, [""]),
     "row product: BLAS (np.dot)": (BLAS, False, [""]),
     "lane sums: loops": (SUMS, False, [""]),
@@ -117,7 +117,7 @@ VARIANTS = {  # name: functions that replace the kernel's, whether rows are move
 
 
 def packed(problem, lanes, kernel, noise, row_major):
-    """The arrays of the first batch of these lanes."""
+    """The arrays of the first batch of lanes."""
     job = Job(problem, 10**12, 0.0, np.array([2**62]), noise, Schedule(), None)
     runs = [Lane(k, qs.Adam(lr=1e-5 * (k + 1)), problem.initial_error(k), k) for k in range(lanes)]
     arrays = LaneArrays(job, cut(runs)[0], kernel)
@@ -133,7 +133,7 @@ def seconds(arrays, steps):
 
 
 def same_bits(problem, kernels, noise, row_major):
-    """Whether lane 0 ends with the same numbers in the kernels for 1 and 32 lanes."""
+    """Whether lane 0 ends with the same bits in the kernels for 1 and 32 lanes."""
     ends = []
     for width, kernel in kernels.items():
         arrays = packed(problem, width, kernel, noise, row_major)

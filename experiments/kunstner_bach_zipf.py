@@ -1,9 +1,9 @@
 """Kunstner & Bach's bigram model under Zipf's law (arXiv 2505.19227): GD needs almost d steps, sign descent √d.
 
-Word k of d is seen with frequency π_k ∝ 1/k^α (α = 1: Zipf), and so is what follows it. Both methods have closed forms
-(ledger 10), taken here up to d = 10⁶; GD and sign descent themselves run up to d = 10⁴, the latter with its learning
-rate tuned for each horizon. Sign descent's losses are means of two steps, because errors below its learning rate
-return to their value after two steps: odd and even steps differ.
+Word k of d has frequency π_k ∝ 1/k^α (α = 1: Zipf), and so has the word that follows it. Both methods have closed forms
+(ledger 10), evaluated here up to d = 10⁶; simulated runs go up to d = 10⁴, those of sign descent with the learning rate
+tuned for each horizon. Losses of sign descent are means of two successive steps, because errors below its learning rate
+repeat every two steps, so that odd and even steps differ.
 
     python experiments/kunstner_bach_zipf.py [fast=true]
 """
@@ -20,14 +20,14 @@ from quadsim.cli import main as cli
 from quadsim.plots.style import power_of_ten
 from quadsim.reproduce import Check, Reproduction
 
-GD_STEPS = {0.5: 67, 0.2: 2635, 0.1: 10168, 0.05: 23253, 0.01: 68701}  # of ledger 10 at d = 10⁵, to loss ε
-SIGN_STEPS = {0.2: 313, 0.05: 723, 0.01: 1632}  # likewise, means of two steps
-EVEN_STEPS = {0.2: 4, 0.05: 16, 0.01: 84}  # likewise, at even steps
+GD_STEPS = {0.5: 67, 0.2: 2635, 0.1: 10168, 0.05: 23253, 0.01: 68701}  # ledger 10: at d = 10⁵, to loss ε
+SIGN_STEPS = {0.2: 313, 0.05: 723, 0.01: 1632}  # the same, means of two steps
+EVEN_STEPS = {0.2: 4, 0.05: 16, 0.01: 84}  # the same, at even steps
 DECADES = (10**2, 10**3, 10**4, 10**5, 10**6)
 
 
 def measure(fast):
-    """The first steps with a loss of at most ε: in closed form, by the law of large d, in runs; and the curves."""
+    """The first steps with a loss of at most ε, in closed form, by the law for large d and in runs; and the curves."""
     dims = DECADES if fast else [round(10**power) for power in np.arange(2, 6.1, 0.5)]
     run_until, sign_until = (10**3, 10**5) if fast else (10**4, 10**6)
     rows, curves = [], []
@@ -63,9 +63,9 @@ def zipf(dim):
 
 
 def gd_run(dim):
-    """GD's losses with lr = 1/π_1, beside the first: of the whole table at d = 100; beyond, of one entry for each row.
+    """GD's losses with lr = 1/π_1, relative to the first: for the whole table at d = 100, else for one entry per row.
 
-    Row k's Hessian is π_k in every entry, and the errors of all rows have the same sum of squares.
+    All entries of row k have the eigenvalue π_k, and the errors of all rows have the same sum of squares.
     """
     pi, rng = zipf(dim), np.random.default_rng(0)
     eigenvalues, start = pi, np.ones(dim)
@@ -79,8 +79,10 @@ def gd_run(dim):
 
 
 def sign_runs(dim):
-    """Sign descent on one row (all are alike, as the sign does not see π_k): the least loss that any of 60 learning
-    rates has at each horizon."""
+    """The least loss of sign descent at each horizon, over 60 learning rates.
+
+    One row suffices: the sign does not depend on π_k, so all rows are equal.
+    """
     pi = zipf(dim)
     last = round(theory.zipf_sign_time_formula(dim, min(SIGN_STEPS)))
     balanced = [pi[0] * steps / (steps**2 + dim / 2) for steps in (dim**0.5 / 3, dim**0.5, last)]
@@ -92,7 +94,7 @@ def sign_runs(dim):
 
 
 def first_below(losses, eps):
-    """The first step with a loss of at most ε; between recorded ones by a straight line through the logarithms."""
+    """The first step with a loss of at most ε, interpolated log-linearly between recorded steps."""
     if losses is None or losses.iloc[-1] > eps:
         return np.nan
     after = int(np.argmax(losses.to_numpy() <= eps))
@@ -101,20 +103,20 @@ def first_below(losses, eps):
 
 
 def curve(name, dim, steps, loss, run):
-    """A curve in closed form, and the losses of a run at the same steps."""
+    """A curve in closed form, with the losses of a run at the same steps."""
     seen = np.nan if run is None else run.reindex(steps).to_numpy()
     return pd.DataFrame({"optimizer": name, "dim": dim, "step": steps.astype(int), "loss": loss, "run": seen})
 
 
 def steps_of(times, name, *, alpha=1.0, parity=None, column="steps"):
-    """A row for each ε, the largest first; a column for each d."""
+    """One row per ε, the largest first, and one column per d."""
     parity = parity or {"gd": "every", "signgd": "pair"}[name]
-    ours = times[(times["optimizer"] == name) & (times["alpha"] == alpha) & (times["parity"] == parity)]
-    return ours.pivot(index="eps", columns="dim", values=column).sort_index(ascending=False)
+    selected = times[(times["optimizer"] == name) & (times["alpha"] == alpha) & (times["parity"] == parity)]
+    return selected.pivot(index="eps", columns="dim", values=column).sort_index(ascending=False)
 
 
 def growth(steps, until=None):
-    """The exponent of d in the steps over the last decade, or over that until some d; for each ε."""
+    """The exponent of d in the steps for each ε, over the last decade or the decade that ends at ``until``."""
     until = until or steps.columns[-1]
     return np.log10(steps[until] / steps[until // 10])
 
@@ -131,33 +133,39 @@ def check(tables):
     off = (times["run"] / times["steps"] - 1).abs().groupby(times["optimizer"]).max()
     return [
         Check(
-            "GD's steps to ε = 0.2/0.05/0.01", f"almost linear in d: d^(1−ε), exponents {listed(limit, 2)}",
-            f"{listed(rise)} from d = 10⁵ to 10⁶: below the limit, and rising to it",
+            "GD's steps to ε = 0.2/0.05/0.01",
+            f"almost linear in d: d^(1−ε), exponents {listed(limit, 2)}",
+            f"{listed(rise)} from d = 10⁵ to 10⁶: below the limit and approaching it",
             (before < rise).all() and (rise < limit).all() and (limit - rise).max() <= 0.05,
         ),
         Check(
-            "sign descent's steps to ε = 0.2/0.05/0.01", "√d",
+            "sign descent's steps to ε = 0.2/0.05/0.01",
+            "√d",
             f"exponents {listed(growth(sign))} from d = {power(sign.columns[-1] / 10)} on, means of two steps",
             (growth(sign) - 0.5).abs().max() <= 0.05,
         ),
         Check(
-            "GD with frequencies like 1/kᵅ, α = 0.5/1/2", "α = 1 is the worst; √d at 0.5, no growth at 2",
+            "GD with frequencies like 1/kᵅ, α = 0.5/1/2",
+            "α = 1 is the worst; √d at 0.5, no growth at 2",
             f"exponents {listed(alphas, 2)} in the last decade (ε = 0.1)",
             abs(alphas[0] - 0.5) <= 0.05 and alphas[1] == max(alphas) and abs(alphas[2]) <= 0.05,
         ),
         Check(
-            "GD at d = 10⁵, ε = 0.5 to 0.01 (ledger 10)", f"{listed(GD_STEPS.values())}; E₁'s law",
-            f"{listed(gd[10**5])}; at all d within {law:.2f} steps of the law, runs off by {off['gd']:.1%}",
+            "GD at d = 10⁵, ε = 0.5 to 0.01 (ledger 10)",
+            f"{listed(GD_STEPS.values())}; the law with E₁",
+            f"{listed(gd[10**5])}; at all d within {law:.2f} steps of the law, runs differ by {off['gd']:.1%}",
             gd[10**5].to_dict() == GD_STEPS and law < 1 and off["gd"] < 0.001,
         ),
         Check(
             "sign descent at d = 10⁵, and its parity (ledger 10)",
             f"{listed(SIGN_STEPS.values())}; √d at odd steps, {listed(EVEN_STEPS.values())} at even ones for all d",
-            f"{listed(sign[10**5])} (runs off by {off['signgd']:.1%}); d^{listed(odd, 2)}, {listed(even[10**5])}",
-            sign[10**5].to_dict() == SIGN_STEPS and off["signgd"] <= 0.03 and (odd - 0.5).abs().max() <= 0.1
+            f"{listed(sign[10**5])} (runs differ by {off['signgd']:.1%}); d^{listed(odd, 2)}, {listed(even[10**5])}",
+            sign[10**5].to_dict() == SIGN_STEPS
+            and off["signgd"] <= 0.03
+            and (odd - 0.5).abs().max() <= 0.1
             and all(even[dim].to_dict() == EVEN_STEPS for dim in even),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def listed(values, digits=3):
@@ -179,18 +187,18 @@ def draw(tables):
     )
     ran = times.dropna(subset=["run"]).groupby("optimizer")["dim"].max()
     caption = (
-        "python experiments/kunstner_bach_zipf.py. After arXiv 2505.19227. Lines: closed forms; circles: GD itself up "
+        "python experiments/kunstner_bach_zipf.py. After arXiv 2505.19227. Lines: closed forms; circles: runs of GD up "
         f"to d = {power(ran['gd'])} (the whole 100 × 100 table at d = 10², rows permuted by seed 0), and SignGD up to "
         f"d = {power(ran['signgd'])}, the best of 60 learning rates at each horizon, means of two steps. Dashed: "
-        "(d/2)x with E₁(x) = ε(ln d + γ) for GD, √(d(1 − B)/(2B)) with B = επ²/6 for sign descent. The bare exponent "
-        "1 − ε is GD's limit, and not yet reached at d = 10⁶. At even steps alone sign descent would take "
-        f"{listed(even[10**5])} steps to 0.2/0.05/0.01, at d = 10⁵ as at 10⁴: its small errors are then at their "
-        "initial values."
+        "(d/2)x with E₁(x) = ε(ln d + γ) for GD, √(d(1 − B)/(2B)) with B = επ²/6 for sign descent. GD's limiting "
+        "exponent 1 − ε is not yet reached at d = 10⁶. At even steps alone sign descent would take "
+        f"{listed(even[10**5])} steps to 0.2/0.05/0.01, at d = 10⁵ as at 10⁴: small errors are then back at "
+        "their initial values."
     )
     with plots.canvas(2, 2, title=title, caption=caption, height=1.75) as (figure, panels):
         for axes, name, level in zip(panels, ("gd", "signgd"), (0.17, 0.3), strict=False):
             show_curves(axes, curves[curves["optimizer"] == name], plots.style_of(name).colour, level)
-        panels[0].set(title="GD", xlabel="steps", ylabel="loss / its first value")
+        panels[0].set(title="GD", xlabel="steps", ylabel="loss / initial value")
         panels[1].set(title="sign descent, lr tuned for each horizon", xlabel="horizon in steps")
         ends = [show_times(panels[2], times, name, eps) for name in ("gd", "signgd") for eps in SIGN_STEPS]
         panels[2].set(title="steps to a loss of ε", ylabel="steps")
@@ -209,28 +217,29 @@ def draw(tables):
 
 
 def show_curves(axes, curves, colour, level):
-    """Losses over steps, the darker the larger d, with their labels at this level."""
-    for number, (dim, ours) in enumerate(curves.groupby("dim")):
+    """Losses against steps, darker for larger d, with labels at this level."""
+    for number, (dim, selected) in enumerate(curves.groupby("dim")):
         shade = 1 - (0.4 + 0.15 * number) * (1 - np.array(to_rgb(colour)))
-        axes.plot(ours["step"], ours["loss"], color=shade, linewidth=1.3)
-        seen = ours.dropna(subset=["run"]).iloc[::3]
+        axes.plot(selected["step"], selected["loss"], color=shade, linewidth=1.3)
+        seen = selected.dropna(subset=["run"]).iloc[::3]
         axes.plot(seen["step"], seen["run"], "o", color=shade, markersize=3.2, markerfacecolor="white")
-        step = np.exp(np.interp(-level, -ours["loss"], np.log(ours["step"])))
-        axes.annotate(power(dim) if dim < curves["dim"].max() else f"d = {power(dim)}", (step, level), xytext=(-9, 0),
-                      textcoords="offset points", color=colour, fontsize=7, fontweight="bold", va="center",
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+        step = np.exp(np.interp(-level, -selected["loss"], np.log(selected["step"])))
+        label = power(dim) if dim < curves["dim"].max() else f"d = {power(dim)}"
+        text = {"color": colour, "fontsize": 7, "fontweight": "bold", "va": "center"}
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axes.annotate(label, (step, level), xytext=(-9, 0), textcoords="offset points", bbox=box, **text)
     axes.set(xscale="log", ylim=(0, 1.03))
     plots.power_ticks(axes, y=False)
 
 
 def show_times(axes, times, name, eps):
-    """Closed form, law and runs over d; where the label belongs."""
+    """Draw closed form, law and runs against d; returns the label with its height and colour."""
     steps, law, run = (steps_of(times, name, column=column).loc[eps] for column in ("steps", "law", "run"))
     colour = plots.style_of(name).colour
     axes.plot(steps.index, steps, color=colour, linewidth=1.3)
     axes.plot(law.index, law, color="#222222", linewidth=0.9, linestyle=(0, (4, 2.5)))
     axes.plot(run.index, run, "o", color=colour, markersize=3.2, markerfacecolor="white")
-    height = steps.iloc[-1] * np.sqrt(1e6 / steps.index[-1])  # a fast measurement of sign descent ends earlier
+    height = steps.iloc[-1] * np.sqrt(1e6 / steps.index[-1])  # with fast=true, sign descent ends at a smaller d
     return height, f"{'GD' if name == 'gd' else 'sign'}, ε = {eps:g}", colour
 
 

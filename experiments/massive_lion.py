@@ -1,11 +1,11 @@
 """Massive Lion's study of Case 3 ("Sign-based optimizers are massless relativistic learners"): tuned, then confirmed.
 
 The rule, the protocol and the selected learning rates are public (github.com/hadivafaii/massive-lion, docs and
-configs of its quadratics); its scores are not. Batches of 3 or 9 of 9 rows (X = √Λ·Uᵀ), a Gaussian start of norm 3,
+configs of its quadratics); the scores are not. Batches of 3 or 9 of 9 rows (X = √Λ·Uᵀ), a Gaussian start of norm 3,
 500 steps, warm-up of 5 % and a cosine to 0; learning rates from 5e-4 by factors of √2, β2 of 0.9, 0.95 and 0.975, and
-eight "curvature strengths" ζ = 1 − β1/β2; 32 draws to tune on and 128 others. A score is the mean over the steps of
-log10 max(L/L0, 1e-12). With ζ = 0 it is Adam with β1 = β2, which is what it was compared with. Here Adam with its
-own ζ, Lion, Signum and SGD are evaluated by the same protocol.
+eight "curvature strengths" ζ = 1 − β1/β2; 32 draws for tuning and 128 others. A score is the mean over the steps of
+log10 max(L/L0, 1e-12). With ζ = 0 it is Adam with β1 = β2, the published baseline. Here Adam with its own ζ, Lion,
+Signum and SGD are evaluated by the same protocol.
 
     python experiments/massive_lion.py [fast=true]
 """
@@ -34,14 +34,14 @@ SHOWN = (3, 0.95, 0.2)  # batch, β2 and ζ of the published curves
 
 @qs.rule(state="m mass", name="massive-lion", label="Massive Lion")
 def massive_lion(g, m, mass, lr=0.01, beta=0.95, zeta=0.2):
-    """The direction of Lion, divided by the root of its square and of how far gradients are from their mean."""
+    """Lion's direction, divided by the root of its square plus a running variance of the gradients."""
     mixed = (1 - zeta) * beta * m + (1 - (1 - zeta) * beta) * g
     mass = beta * mass + beta * (1 - beta) * (g - m) ** 2
     size = np.sqrt(mixed * mixed + mass)
     return lr * mixed / size if size > 0 else 0.0, beta * m + (1 - beta) * g, mass
 
 
-RULES = {  # of β2, ζ and the learning rate; SGD, whose steps grow with the gradient, has a grid 1024 times as low
+RULES = {  # functions of β2, ζ and lr; SGD's steps grow with the gradient, so its grid is 1024 times lower
     "massive-lion": lambda beta, zeta, lr: massive_lion(lr=lr, beta=beta, zeta=zeta),
     "adam": lambda beta, zeta, lr: qs.Adam(lr=lr, beta1=(1 - zeta) * beta, beta2=beta, eps=0, bias_correction=False),
     "lion": lambda beta, zeta, lr: qs.Lion(lr=lr, beta1=(1 - zeta) * beta, beta2=beta, weight_decay=0),
@@ -50,27 +50,40 @@ RULES = {  # of β2, ζ and the learning rate; SGD, whose steps grow with the gr
 STRENGTHS = {"massive-lion": ZETAS, "adam": ZETAS[1:], "lion": ZETAS[1:], "signum": (0,), "sgd": (0,)}
 EQUAL = "adam-variance"  # Adam with β1 = β2
 RULES |= {EQUAL: RULES["adam"], "signum": RULES["lion"]}  # Signum is Lion with β1 = β2
-LABELS = {"adam": "Adam, β1 < β2", "massive-lion": "Massive Lion", EQUAL: "Adam, β1 = β2", "lion": "Lion",
-          "signum": "Signum", "sgd": "SGD"}  # fmt: skip
+LABELS = {
+    "adam": "Adam, β1 < β2",
+    "massive-lion": "Massive Lion",
+    EQUAL: "Adam, β1 = β2",
+    "lion": "Lion",
+    "signum": "Signum",
+    "sgd": "SGD",
+}
 COLOURS = {name: plots.style_of(name).colour or "#000000" for name in LABELS}
 
 
 def scores(batch, optimizers, seeds):
     """The score of each optimizer on each draw."""
     runs = qs.solve(
-        lambda seed: qs.case(3, seed=seed), optimizers, seed=seeds, max_steps=PROTOCOL.max_steps, tol=0, record=1,
-        start=3.0, noise=qs.Noise(batch=batch, factor="rotated"), schedule=qs.Schedule("cosine", warmup=0.05),
-    )  # fmt: skip
+        lambda seed: qs.case(3, seed=seed),
+        optimizers,
+        seed=seeds,
+        max_steps=PROTOCOL.max_steps,
+        tol=0,
+        record=1,
+        start=3.0,
+        noise=qs.Noise(batch=batch, factor="rotated"),
+        schedule=qs.Schedule("cosine", warmup=0.05),
+    )
     return np.reshape([PROTOCOL.score(run) for run in runs], (len(seeds), -1))
 
 
 def measure(fast):
-    """Each setting at the learning rate that the tuning draws choose, on the other draws; and the curves of tuning."""
+    """Each setting on the evaluation draws, at the learning rate chosen on the tuning draws; and the tuning curves."""
     tuning_seeds, seeds = range(6 if fast else 32), range(1000, 1020 if fast else 1128)
     resamples = np.random.default_rng(0).integers(len(seeds), size=(1000 if fast else 10_000, len(seeds)))
     rows, curves = [], []
     for batch in (3, 9):
-        chosen = {}  # (optimizer, β2, ζ): the place of its learning rate, and its score there
+        chosen = {}  # (optimizer, β2, ζ): the index of the best learning rate, and its score
         for name, zetas in STRENGTHS.items():
             settings = [(name, beta, zeta) for beta in BETAS for zeta in zetas]
             lanes = [RULES[name](beta, zeta, lr) for _, beta, zeta in settings for lr in LRS]
@@ -81,17 +94,26 @@ def measure(fast):
                 equal = [mean for (_, _, zeta), mean in zip(settings, means, strict=True) if zeta == 0]
                 curves += curve(batch, EQUAL, min(equal, key=np.min))
         chosen |= {(EQUAL, beta, 0): chosen["massive-lion", beta, 0] for beta in BETAS}
-        lanes = [RULES[name](beta, zeta, LRS[place]) for (name, beta, zeta), (place, _) in chosen.items()]
-        found = dict(zip(chosen, scores(batch, lanes, seeds).T, strict=True))
+        lanes = [RULES[name](beta, zeta, LRS[index]) for (name, beta, zeta), (index, _) in chosen.items()]
+        evaluated = dict(zip(chosen, scores(batch, lanes, seeds).T, strict=True))
         base = min(((EQUAL, beta, 0) for beta in BETAS), key=lambda key: chosen[key][1])
-        for (name, beta, zeta), score in found.items():
-            place, tuned = chosen[name, beta, zeta]
-            rows.append({
-                "batch": batch, "optimizer": name, "beta": beta, "zeta": zeta, "place": place, "tuned": tuned,
-                "tuning_draws": len(tuning_seeds), "draws": len(seeds), "score": score.mean(),
-                "off": np.abs(score - found[EQUAL, beta, 0]).max(),
-                **interval("beside", score - found[base], resamples),
-            })  # fmt: skip
+        for (name, beta, zeta), score in evaluated.items():
+            index, tuned = chosen[name, beta, zeta]
+            rows.append(
+                {
+                    "batch": batch,
+                    "optimizer": name,
+                    "beta": beta,
+                    "zeta": zeta,
+                    "place": index,
+                    "tuned": tuned,
+                    "tuning_draws": len(tuning_seeds),
+                    "draws": len(seeds),
+                    "score": score.mean(),
+                    "off": np.abs(score - evaluated[EQUAL, beta, 0]).max(),
+                    **interval("beside", score - evaluated[base], resamples),
+                }
+            )
     return {"": pd.DataFrame(rows).round(7), "-tuning": pd.DataFrame(curves).round({"lr": 7, "score": 4})}
 
 
@@ -106,9 +128,9 @@ def interval(name, differences, resamples):
 
 
 def best(table, batch):
-    """Each optimizer at the β2 and ζ that the tuning draws choose."""
-    mine = table[table["batch"] == batch]
-    return mine.loc[mine.groupby("optimizer")["tuned"].idxmin()].set_index("optimizer")
+    """Each optimizer at the β2 and ζ chosen on the tuning draws."""
+    selected = table[table["batch"] == batch]
+    return selected.loc[selected.groupby("optimizer")["tuned"].idxmin()].set_index("optimizer")
 
 
 def check(tables):
@@ -123,30 +145,38 @@ def check(tables):
     score = three["score"]
     return [
         Check(
-            "Massive Lion: the learning rates chosen", "one for each of 48 settings (batch, β2, ζ), 0.02 to 4",
-            f"the same in {same} of {len(steps)}, at most one grid step (√2) off in {near}", near >= 0.9 * len(steps),
+            "Massive Lion: the learning rates chosen",
+            "one for each of 48 settings (batch, β2, ζ), 0.02 to 4",
+            f"the same in {same} of {len(steps)}, at most one grid step (√2) off in {near}",
+            near >= 0.9 * len(steps),
         ),
         Check(
-            "Massive Lion: the ζ chosen (β2 = 0.95, batch 3)", f"ζ = {zeta} is plotted",
+            "Massive Lion: the ζ chosen (β2 = 0.95, batch 3)",
+            f"ζ = {zeta} is plotted",
             f"ζ = {first:g} ({here.loc[first, 'tuned']:.2f}; next, ζ = {second:g}: {here.loc[second, 'tuned']:.2f})",
             bool(first == zeta),
         ),
         Check(
-            "Massive Lion with ζ = 0", "is Adam with β1 = β2",
-            f"scores differ by {off:.1g} decades at most", bool(off < 0.01),
+            "Massive Lion with ζ = 0",
+            "is Adam with β1 = β2",
+            f"scores differ by {off:.1g} decades at most",
+            bool(off < 0.01),
         ),
         Check(
-            "Massive Lion compared with Adam (batch 3, all tuned)", "plotted with Adam at β1 = β2, without numbers",
+            "Massive Lion compared with Adam (batch 3, all tuned)",
+            "plotted with Adam at β1 = β2, without numbers",
             f"{-three.loc['massive-lion', 'beside']:.2f} decades ahead of that, "
             f"{score['massive-lion'] - score['adam']:.2f} behind Adam with its own ζ",
-            None, "neither the scores nor the paper are available, and there is no comparison with Adam at β1 < β2",
+            None,
+            "neither the scores nor the paper are available, and there is no comparison with Adam at β1 < β2",
         ),
         Check(
-            "Other optimizers under this protocol, batch 3", "Adam below Signum below SGD in Case 3 (arXiv 2505.21829)",
+            "Other optimizers under this protocol, batch 3",
+            "Adam below Signum below SGD in Case 3 (arXiv 2505.21829)",
             f"Adam with β1 = β2 {score[EQUAL]:.2f}, Signum {score['signum']:.2f}, SGD {score['sgd']:.2f}",
             bool(score[EQUAL] < score["signum"] < score["sgd"]),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def draw(tables):
@@ -165,9 +195,9 @@ def draw(tables):
         "rows, Gaussian start of norm 3, 500 steps, warm-up 5 % and cosine. A score is the mean over the steps of "
         f"log10 max(L/L0, 1e-12). Left: on {tuned} tuning draws (seeds from 0), each optimizer at its best β2 and "
         "ζ = 1 − β1/β2 (SGD's learning rates are those on the axis divided by 1024). Middle: Massive Lion on "
-        f"{draws} others (seeds from 1000), the learning rate tuned for each β2 and ζ, ζ = 0 being Adam with β1 = β2; "
-        "dotted: Adam with the same β1 and β2. Right: paired differences on these, all at the settings that the tuning "
-        "draws choose, with 95 % bootstrap intervals."
+        f"{draws} others (seeds from 1000), the learning rate tuned for each β2 and ζ; ζ = 0 is Adam with β1 = β2; "
+        "dotted: Adam with the same β1 and β2. Right: paired differences on these, all at the settings chosen on "
+        "the tuning draws, with 95 % bootstrap intervals."
     )
     with plots.canvas(2, 3, title=title, caption=caption, height=1.75, sharex="col") as (figure, panels):
         for batch, row in zip((3, 9), (panels[:3], panels[3:]), strict=True):
@@ -177,7 +207,7 @@ def draw(tables):
             row[0].set_ylabel(f"batch {batch}: score")
         panels[0].set_title("Tuning (colours: right)")
         panels[1].set_title("Massive Lion; dotted: Adam")
-        panels[2].set_title(f"Beside {LABELS[EQUAL]}", color=COLOURS[EQUAL])
+        panels[2].set_title(f"Relative to {LABELS[EQUAL]}", color=COLOURS[EQUAL])
         for axes, name in zip(panels[3:], ("learning rate", "ζ", "difference of scores, decades"), strict=True):
             axes.set_xlabel(name)
         plots.power_ticks(panels[3], y=False)
@@ -186,16 +216,18 @@ def draw(tables):
 
 def tuning(axes, curves):
     for name in LABELS:
-        mine = curves[(curves["optimizer"] == name) & (curves["score"] < 0.5)]
-        axes.plot(mine["lr"], mine["score"], color=COLOURS[name], linewidth=1.2, linestyle=plots.style_of(name).stroke)
+        selected = curves[(curves["optimizer"] == name) & (curves["score"] < 0.5)]
+        axes.plot(
+            selected["lr"], selected["score"], color=COLOURS[name], linewidth=1.2, linestyle=plots.style_of(name).stroke
+        )
     axes.set(ylim=(-10, 0.6), xscale="log")
 
 
 def strengths(axes, rows):
-    """The score against ζ for each β2, of Massive Lion and, dotted, of Adam; ζ is 0 and then about doubles."""
+    """The score of Massive Lion and, dotted, of Adam against ζ for each β2; the ζ above 0 about double."""
     ends = []
-    for colour, (beta, mine) in zip(plots.PALETTE, rows.groupby("beta"), strict=False):
-        lion, adam = (mine[mine["optimizer"] == name].sort_values("zeta") for name in ("massive-lion", "adam"))
+    for colour, (beta, selected) in zip(plots.PALETTE, rows.groupby("beta"), strict=False):
+        lion, adam = (selected[selected["optimizer"] == name].sort_values("zeta") for name in ("massive-lion", "adam"))
         axes.plot(range(len(lion)), lion["score"], "o-", color=colour, linewidth=1.2, markersize=2.5)
         both = [lion["score"].iloc[0], *adam["score"]]
         axes.plot(range(len(both)), both, color=colour, linewidth=1.1, linestyle=(0, (1.2, 1.6)))
@@ -211,10 +243,10 @@ def differences(axes, rows):
         middle, low, high = rows.loc[name, ["beside", "beside_low", "beside_high"]]
         axes.plot([low, high], [height] * 2, color=COLOURS[name], linewidth=2)
         axes.plot(middle, height, "o", color=COLOURS[name], markersize=3.5)
-        text = f"{LABELS[name]} {middle:+.1f}".replace("-", "−")
-        place = min(max(middle, -2.4), 2.4)
-        axes.text(place, height + 0.22, text, ha="center", va="bottom", color=COLOURS[name], fontsize=7, zorder=3,
-                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        text = {"ha": "center", "va": "bottom", "color": COLOURS[name], "fontsize": 7, "zorder": 3}
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        label = f"{LABELS[name]} {middle:+.1f}".replace("-", "−")
+        axes.text(min(max(middle, -2.4), 2.4), height + 0.22, label, bbox=box, **text)
     axes.axvline(0, color=COLOURS[EQUAL], linewidth=0.9, linestyle=plots.style_of(EQUAL).stroke)
     axes.set(yticks=[], ylim=(-0.5, len(names) - 0.1), xlim=(-5, 5), xticks=(-4, -2, 0, 2, 4))
     axes.spines["left"].set_visible(False)

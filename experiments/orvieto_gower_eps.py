@@ -1,9 +1,9 @@
-"""Figure 7 of Orvieto & Gower, "In Search of Adam's Secret Sauce" (arXiv 2505.21829): a constant for Adam's variance.
+"""Figure 7 of Orvieto & Gower, "In Search of Adam's Secret Sauce" (arXiv 2505.21829): a fixed ε in Adam.
 
-With β1 = β2 Adam's step is m/√(m² + σ²), σ² a running variance of the gradients. The figure puts a fixed ε in its
-place, a mollifier of Signum: 0.01, 0.1, 1 or 10 with lr = 0.01 on Case 3, beside Adam, under the conditions of figure 6
+With β1 = β2 Adam's step is m/√(m² + σ²), σ² a running variance of the gradients. The figure replaces it by a fixed ε,
+a mollifier of Signum: 0.01, 0.1, 1 or 10 with lr = 0.01 on Case 3, compared with Adam under the conditions of figure 6
 (orvieto_gower.py). Their caption has m/√(m² + ε), ε inside the root, their code m/(|m| + ε), outside it: both are run,
-as a user-defined rule, with both X, on Case 4 too, and with tuned rates. Their figure is one draw of H with ten seeds;
+as a user-defined rule, with both X, also on Case 4, and with tuned rates. Their figure is one draw of H with ten seeds;
 the end values of its lines are read off the drawing in their notebook.
 
     python experiments/orvieto_gower_eps.py [fast=true]
@@ -25,11 +25,13 @@ ADAM = qs.Adam(lr=0.01, beta1=0.95, beta2=0.95, bias_correction=False)
 FACTORS = {"rotated": "X = √Λ·Uᵀ (their code)", "root": "X = √H (their text)"}
 SHADES = dict(zip(EPSILONS, ("#B79A00", "#35A06B", "#31688E", "#440154"), strict=True))
 STEPS = 500
+RING = {"markersize": 4.5, "markerfacecolor": "white", "markeredgewidth": 1.1, "clip_on": False, "zorder": 5}
+NOTE = {"textcoords": "offset points", "fontsize": 7, "fontweight": "bold"}
 
 
 @qs.rule(state="m")
 def mollified(g, m, lr=0.01, beta=0.95, mollifier=0.1, inside=False):
-    """Momentum, divided by its size and something fixed; with a mollifier of 0 it is Signum."""
+    """Momentum divided by its magnitude plus a constant; with a mollifier of 0 it is Signum."""
     m = beta * m + (1 - beta) * g
     size = np.sqrt(m * m + mollifier) if inside else abs(m) + mollifier
     return lr * m / size if size > 0 else 0.0, m
@@ -40,51 +42,70 @@ def measure(fast):
     ends, curves, tuned = [], [], []
     for case in (3, 4):
         for factor in FACTORS:
-            how = {"noise": qs.Noise(batch=3, factor=factor), "schedule": qs.Schedule("cosine", warmup=0.05),
-                   "start": "ones"}  # fmt: skip
+            how = {
+                "noise": qs.Noise(batch=3, factor=factor),
+                "schedule": qs.Schedule("cosine", warmup=0.05),
+                "start": "ones",
+            }
             draws, seeds = (30, 10 if (case, factor) == (3, "rotated") else 4) if fast else (40, 10)
             rows, lines = at_one_rate(case, draws, seeds, how)
             ends.append(rows.assign(case=case, factor=factor))
             if case == 3:
                 curves.append(lines.assign(factor=factor))
             if case == 3 and (factor == "rotated" or not fast):
-                found = qs.compare(
+                comparison = qs.compare(
                     lambda seed: qs.case(3, seed=seed),
                     {"adam": ADAM, "outside": mollified(), "inside": mollified(inside=True)},
-                    seed=range(30 if fast else 60), max_steps=STEPS,
-                    grids={place: {"mollifier": EPSILONS} for place in ("outside", "inside")}, **how,
-                )  # fmt: skip
-                tuned.append(found.summary.assign(factor=factor))
+                    seed=range(30 if fast else 60),
+                    max_steps=STEPS,
+                    grids={position: {"mollifier": EPSILONS} for position in ("outside", "inside")},
+                    **how,
+                )
+                tuned.append(comparison.summary.assign(factor=factor))
     columns = ["factor", "optimizer", "lr", "settings", "median", "difference", "low", "high", "verdict", "seeds"]
-    return {"": pd.concat(ends, ignore_index=True), "-curves": pd.concat(curves, ignore_index=True),
-            "-tuned": pd.concat(tuned, ignore_index=True)[columns]}  # fmt: skip
+    return {
+        "": pd.concat(ends, ignore_index=True),
+        "-curves": pd.concat(curves, ignore_index=True),
+        "-tuned": pd.concat(tuned, ignore_index=True)[columns],
+    }
 
 
 def at_one_rate(case, draws, seeds, how):
-    """A row for each optimizer: quartiles over all runs, and the range over draws of H of the median over their seeds,
-    which is what a figure of theirs shows; and curves of Adam and of ε outside the root."""
+    """One row per optimizer, and the curves of Adam and of ε outside the root.
+
+    Rows have quartiles over all runs, and the range over draws of H of the median over seeds, as in their figure.
+    """
     kinds = [("adam", None, ADAM), ("signum", None, mollified(mollifier=0.0))]
-    kinds += [(place, ε, mollified(mollifier=ε, inside=place == "inside"))
-              for place in ("outside", "inside") for ε in EPSILONS]  # fmt: skip
+    kinds += [
+        (position, ε, mollified(mollifier=ε, inside=position == "inside"))
+        for position in ("outside", "inside")
+        for ε in EPSILONS
+    ]
     runs = qs.solve(
-        lambda seed: qs.case(case, seed=seed // seeds), [one for *_, one in kinds], seed=range(draws * seeds), tol=0,
-        max_steps=STEPS, record=5, **how,
-    )  # fmt: skip
+        lambda seed: qs.case(case, seed=seed // seeds),
+        [one for *_, one in kinds],
+        seed=range(draws * seeds),
+        tol=0,
+        max_steps=STEPS,
+        record=5,
+        **how,
+    )
     table, lines = [], []
     for number, (name, ε, _) in enumerate(kinds):
         losses = np.array([run.loss[run.steps % 5 == 0] for run in runs[number :: len(kinds)]])  # (runs, steps / 5)
         lower, median, upper = np.quantile(losses, (0.25, 0.5, 0.75), axis=0)
         of_draws = np.median(losses[:, -1].reshape(draws, seeds), axis=1)
-        table.append({"optimizer": name, "epsilon": ε, "lower": lower[-1], "median": median[-1], "upper": upper[-1],
-                      "least": of_draws.min(), "most": of_draws.max(), "draws": draws, "seeds": seeds})  # fmt: skip
+        ends = (lower[-1], median[-1], upper[-1], of_draws.min(), of_draws.max())
+        table.append((name, ε, *ends, draws, seeds))
         if name in ("adam", "outside"):
             band = {"step": np.arange(0, STEPS + 1, 5), "lower": lower, "median": median, "upper": upper}
             lines.append(pd.DataFrame({"optimizer": name, "epsilon": ε, **band}))
-    return pd.DataFrame(table), pd.concat(lines)
+    columns = ["optimizer", "epsilon", "lower", "median", "upper", "least", "most", "draws", "seeds"]
+    return pd.DataFrame(table, columns=columns), pd.concat(lines)
 
 
 def medians(tables, case):
-    """For each factor: the final loss of Adam, of Signum and of the best ε in either place."""
+    """For each factor: the final loss of Adam, of Signum and of the best ε inside and outside the root."""
     rows = tables[""][tables[""]["case"] == case]
     return rows.groupby(["factor", "optimizer"])["median"].min().unstack()
 
@@ -106,32 +127,40 @@ def check(tables):
     below = other["adam"] / other[["outside", "inside"]].min(axis=1)
     return [
         Check(
-            "Case 3, lr = 0.01", "no fixed ε replaces the variance: 0.0055 at best, Adam 0.00027",
-            f"the best ε ends {above.min():.0f} to {above.max():.0f} times above Adam", above.min() > 2,
+            "Case 3, lr = 0.01",
+            "no fixed ε replaces the variance: 0.0055 at best, Adam 0.00027",
+            f"the best ε ends {above.min():.0f} to {above.max():.0f} times above Adam",
+            above.min() > 2,
         ),
         Check(
-            "compared with Signum", "no gain from a fixed ε",
+            "compared with Signum",
+            "no gain from a fixed ε",
             f"the best ε ends at {gain.min():.2g} to {gain.max():.2g} times Signum's loss (a gain: below 0.5)",
             gain.min() > 0.5,
         ),
         Check(
-            "ε inside or outside the root", "no qualitative effect after tuning",
+            "ε inside or outside the root",
+            "no qualitative effect after tuning",
             f"tuned, {ahead.min():.0f} to {ahead.max():.0f} times above Adam; inside {listed(inside_ratio)} times "
             "outside",
             bool((others["low"] > 0).all()),
         ),
         Check(
-            "their five end values", "0.00027 to 1.3, on one draw of H",
+            "their five end values",
+            "0.00027 to 1.3, on one draw of H",
             f"{within} of 5 among the medians of {rows['seeds'].iloc[0]} seeds on {rows['draws'].iloc[0]} draws of H",
             within == len(rows) == 5,
         ),
         Check(
-            "Case 4, lr = 0.01", "not shown",
-            f"the best ε ends {below.min():.0f} to {below.max():.0f} times below Adam", None,
-            "figure 7 has Case 3 only; on Case 4 this rate is too low for Adam (figure 6)" if below.min() > 2 else
-            "figure 7 has Case 3 only",
+            "Case 4, lr = 0.01",
+            "not shown",
+            f"the best ε ends {below.min():.0f} to {below.max():.0f} times below Adam",
+            None,
+            "figure 7 shows Case 3 only; on Case 4 this rate is too low for Adam (figure 6)"
+            if below.min() > 2
+            else "figure 7 shows Case 3 only",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def listed(values):
@@ -153,7 +182,7 @@ def draw(tables):
         "python experiments/orvieto_gower_eps.py. After arXiv 2505.21829, figure 7. Steps m/(|m| + ε) as in their code "
         "(outside the root), m/√(m² + ε) as in their caption (inside); lr = 0.01, batches of 3 of 9 rows, 500 steps, "
         f"β = 0.95, warm-up over 5 %, then a cosine; medians and quartiles of {first['draws']} draws of H with "
-        f"{first['seeds']} seeds each. Circles: where the lines of their figure end (one draw of H). Below: medians of "
+        f"{first['seeds']} seeds each. Circles: end values of their figure (one draw of H). Below: medians of "
         "the final loss (dots: their code, rings: their caption); ε = 0 is Signum."
     )
     with plots.canvas(2, 2, title=title, caption=caption, height=1.9) as (_, panels):
@@ -184,28 +213,25 @@ def curves(axes, bands, factor):
         axes.plot(band["step"], band["median"], color=colour, linewidth=1.2)
         labels.append((end, f"{'Adam' if name == 'adam' else f'ε = {ε:g}'}: {end:.2g}", colour))
         if factor == "rotated":
-            axes.plot(STEPS, PUBLISHED["adam" if name == "adam" else ε], "o", color=colour, markersize=4.5,
-                      markerfacecolor="white", markeredgewidth=1.1, clip_on=False, zorder=5)  # fmt: skip
+            axes.plot(STEPS, PUBLISHED["adam" if name == "adam" else ε], "o", color=colour, **RING)
     plots.label_right(axes, labels, size=7)
 
 
 def against(axes, rows, factor):
-    """The final loss against ε in both inside_ratio and cases, with Adam's as a level."""
+    """The final loss against ε inside and outside the root in both cases, with Adam's as a horizontal line."""
     labels = []
     for case, colour in ((3, plots.CASE_COLOURS[0]), (4, plots.CASE_COLOURS[1])):
-        mine = rows[(rows["case"] == case) & (rows["factor"] == factor)].set_index("optimizer")
-        signum, adam = mine.loc["signum", "median"], mine.loc["adam", "median"]
-        for place, fill, formula in (("outside", colour, "m/(|m| + ε)"), ("inside", "white", "m/√(m² + ε)")):
-            line = mine.loc[place].sort_values("epsilon")
-            axes.plot([0.003, *line["epsilon"]], [signum, *line["median"]], "o-", color=colour, markersize=4,
-                      markerfacecolor=fill, linewidth=1.2)  # fmt: skip
+        selected = rows[(rows["case"] == case) & (rows["factor"] == factor)].set_index("optimizer")
+        signum, adam = selected.loc["signum", "median"], selected.loc["adam", "median"]
+        for position, fill, formula in (("outside", colour, "m/(|m| + ε)"), ("inside", "white", "m/√(m² + ε)")):
+            line = selected.loc[position].sort_values("epsilon")
+            x, y = [0.003, *line["epsilon"]], [signum, *line["median"]]
+            axes.plot(x, y, "o-", color=colour, markersize=4, markerfacecolor=fill, linewidth=1.2)
             if case == 3:
                 labels.append((line["median"].iloc[-1], formula, colour))
         axes.axhline(adam, color=colour, linewidth=1, linestyle=(0, (5, 2)))
-        axes.annotate(f"Adam, Case {case}", (0.002, adam), xytext=(0, 2), textcoords="offset points", color=colour,
-                      fontsize=7, fontweight="bold")  # fmt: skip
-        axes.annotate(f"fixed ε, Case {case}", (0.002, signum), xytext=(0, -10), textcoords="offset points",
-                      color=colour, fontsize=7, fontweight="bold")  # fmt: skip
+        axes.annotate(f"Adam, Case {case}", (0.002, adam), xytext=(0, 2), color=colour, **NOTE)
+        axes.annotate(f"fixed ε, Case {case}", (0.002, signum), xytext=(0, -10), color=colour, **NOTE)
     plots.label_right(axes, labels, size=7)
 
 

@@ -3,9 +3,9 @@
     pip install PEPit==0.5.1
     python experiments/pepit_oracle.py
 
-PEPit sees only the steps of a method and finds the worst quadratic and start by semidefinite programming; it knows none
-of the formulas that tests/test_pepit.py holds against what this writes, tests/pepit.json. It does not apply to Adam:
-updates of single coordinates cannot be expressed by inner products.
+PEPit is given only the steps of a method and finds the worst quadratic and start by semidefinite programming, so it is
+independent of the formulas that tests/theory/test_pepit.py compares with the output of this script, tests/pepit.json.
+It does not apply to Adam: updates of single coordinates cannot be expressed by inner products.
 """
 
 import json
@@ -26,8 +26,8 @@ except ModuleNotFoundError as error:
     sys.exit("This script needs PEPit: pip install PEPit==0.5.1")
 
 RECORD = Path(__file__).parent.parent / "tests/pepit.json"
-# PEPit's own choice, SCS, is up to 1.2e-4 off at μ = 0.02. Clarabel is within 1.3e-5 at this tolerance; at its own
-# (1e-8) it says of three of the solves below that they may be inaccurate.
+# PEPit's default, SCS, is up to 1.2e-4 off at μ = 0.02. Clarabel is within 1.3e-5 at this tolerance; at its default
+# (1e-8) it warns that three of the solves below may be inaccurate.
 SOLVER = {"solver": "CLARABEL", "tol_gap_abs": 3e-7, "tol_gap_rel": 3e-7, "tol_feas": 3e-7}
 
 
@@ -58,7 +58,7 @@ def nesterov(loss, w, lr, momentum, steps):
 
 
 def line_search(loss, w, lr, momentum, steps):
-    """The best lr at every step, so neither lr nor momentum is read."""
+    """The best lr at every step; lr and momentum are ignored."""
     for _ in range(steps):
         w, _, _ = exact_linesearch_step(w, loss, [loss.gradient(w)])
     return w
@@ -69,7 +69,7 @@ METHODS = {"gd": heavy_ball, "heavy-ball": heavy_ball, "nesterov": nesterov, "li
 
 
 def settings():
-    """(method, μ, L, lr, momentum, steps) of every solve; the numbers in brackets are the ledger's."""
+    """(method, μ, L, lr, momentum, steps) of every solve; comments name the claims of the ledger."""
     L = 1.0
     for mu in (0.1, 0.02):
         root, root3 = sqrt(L / mu), sqrt(3 * L / mu + 1)
@@ -87,7 +87,7 @@ def settings():
 
 
 def main():
-    warnings.filterwarnings("error", "Solution may be inaccurate")  # such a number is not recorded
+    warnings.filterwarnings("error", "Solution may be inaccurate")  # do not record such a number
     made = {
         "command": "python experiments/pepit_oracle.py",
         **SOLVER,
@@ -99,7 +99,7 @@ def main():
         names = ("method", "mu", "L", "lr", "momentum", "steps")
         solves.append(json.dumps({**dict(zip(names, given, strict=True)), "worst": worst(*given)}))
         print(solves[-1])
-    lines = ",\n".join(solves)  # one solve to a line, so that a change of one number is a change of one line
+    lines = ",\n".join(solves)  # one solve per line, for readable diffs
     RECORD.write_text(f'{{"made": {json.dumps(made)},\n"solves": [\n{lines}\n]}}\n', encoding="utf-8")
 
 

@@ -1,11 +1,11 @@
 """A labelled set of natural images from a folder of photographs: square crops, each labelled by its photograph.
 
-The image networks of quadsim/data were measured on crops of the twelve photographs in usr/share/backgrounds/mate/nature
-of Debian's package mate-backgrounds 1.26.0-1, made by
+The image networks of quadsim/spectra/data were measured on crops of the twelve photographs in
+usr/share/backgrounds/mate/nature of Debian's package mate-backgrounds 1.26.0-1, produced by
 
     python experiments/photo_crops.py nature photos.npz
 
-The photographs stay out of the repository; the measured files carry the checksum of photos.npz.
+The photographs are not part of the repository; the measured files contain the checksum of photos.npz.
 """
 
 import sys
@@ -18,7 +18,7 @@ EACH, SIDE, SEED = 40, 64, 0
 
 
 def crops(photograph: Path, rng: np.random.Generator) -> np.ndarray:
-    """Squares of a random place and a side of an eighth to half the height, brought to 64 x 64."""
+    """Squares at random positions, with sides of an eighth to half the height, resized to 64 × 64."""
     image = Image.open(photograph).convert("RGB")
     cut = []
     for _ in range(EACH):

@@ -22,10 +22,10 @@ from quadsim import spectra
 from quadsim.cli import main as cli
 from quadsim.engine import table
 
-FIGURES = Path("figures")  # of the working folder
+FIGURES = Path("figures")  # in the working folder
 KAPPA = ["case=3,4", "kappa=10:1e6:log25", "optimizers=gd,frozen-adam,heavy-ball", "seed=0..29"]
 HETEROGENEITY = ["case=3", "block_size=30", "heterogeneity=0:1:lin21", "optimizers=gd,frozen-adam", "seed=0..99"]
-SLOPES = {  # (optimizer, case): slope of log steps in log κ, and how far it may be off
+SLOPES = {  # (optimizer, case): slope of log steps in log κ, and its tolerance
     ("gd", 3): (1.0, 0.02),
     ("gd", 4): (1.0, 0.02),
     ("heavy-ball", 3): (0.53, 0.04),
@@ -49,28 +49,29 @@ def main() -> int:
 
 
 def check_slopes(slopes: pd.DataFrame) -> list[str]:
-    """Errors in the slopes."""
+    """Messages on slopes out of tolerance."""
     wrong = []
-    found = slopes.set_index(["optimizer", "case"])["slope"]
+    measured = slopes.set_index(["optimizer", "case"])["slope"]
     for which, (expected, off) in SLOPES.items():
-        if not abs(found[which] - expected) <= off:
-            wrong.append(f"{which[0]} in Case {which[1]}: slope {found[which]:.3f}, expected {expected} ± {off}")
+        if not abs(measured[which] - expected) <= off:
+            wrong.append(f"{which[0]} in Case {which[1]}: slope {measured[which]:.3f}, expected {expected} ± {off}")
     return wrong
 
 
 def check_heterogeneity(medians: pd.DataFrame) -> list[str]:
-    """Errors in the steps against heterogeneity: GD's should be flat, frozen Adam's fall by more than 100.
+    """Messages on the steps against heterogeneity.
 
-    No two points should be the same arrangement.
+    GD's must be flat, frozen Adam's must fall by a factor of more than 100, and all points must be distinct
+    arrangements.
     """
     wrong = []
     every = spectra.arrangements(range(1, 91), 3)
     for name, line in medians.groupby("optimizer"):
         drawn = [every.index(share) for share in line["heterogeneity"]]
         if len(set(drawn)) < len(drawn):
-            wrong.append(f"{name} has {len(drawn)} points, and {len(set(drawn))} arrangements")
+            wrong.append(f"{name} has {len(drawn)} points but {len(set(drawn))} arrangements")
     gd, adam = (medians[medians["optimizer"] == name].sort_values("heterogeneity") for name in ("gd", "frozen-adam"))
-    # the standard error of a median of n draws is about 1.25/√n of their spread, 0.74 of the distance of the quartiles
+    # standard error of a median of n draws: about 1.25 σ/√n, with σ = 0.74 times the interquartile range
     error = 1.25 / np.sqrt(gd["draws"]) * 0.74 * (gd["upper"] - gd["lower"])
     if (abs(gd["median"] - gd["median"].mean()) > 3 * error).any():
         wrong.append(f"GD is not flat: from {gd['median'].min():,.0f} to {gd['median'].max():,.0f} steps")

@@ -1,10 +1,10 @@
 """Steps against the condition number for all built-in optimizers, on Cases 3 and 4.
 
 Zhang et al. (arXiv 2402.16788) state it for GD, whose steps grow like κ, and for Adam with β2 = 1, whose steps depend
-on the condition numbers of single blocks; here are all 21. Steps are counted until the median draw is within 1 % of its
-first distance to the minimizer. (A tolerance on the gradient norm above 1/κ would ignore flat directions.) Where the
-best constant learning rate is known in closed form it is taken, all others are tuned, for every κ and case, on tuning
-draws, by powers of two. Weight decay is off: it moves the limit away from the minimizer.
+on the condition numbers of single blocks; here all 21 are run. Steps are counted until the median draw is within 1 %
+of its first distance to the minimizer. (A tolerance on the gradient norm above 1/κ would ignore flat directions.) The
+best constant learning rate is used where it is known in closed form; all others are tuned for every κ and case on
+tuning draws, over powers of two. Weight decay is off: it moves the limit away from the minimizer.
 
     python experiments/zoo_kappa.py [fast=true]
 """
@@ -25,13 +25,23 @@ from quadsim.reproduce import Check, Reproduction
 
 TARGET_DISTANCE = 0.01
 SETTINGS = {"sgd": {"momentum": 0.9}, "adamw": {"weight_decay": 0.0}, "lion": {"weight_decay": 0.0}}
-ONE_SCALE = ("gd", "heavy-ball", "nesterov", "sgd", "adasgd")  # the others have one for each block or coordinate
-FAST_OPTIMIZERS = ("gd", "block-gd", "heavy-ball", "nesterov", "sgd", "frozen-adam", "adam", "signgd", "adam-mini",
-                   "adasgd")  # fmt: skip
+ONE_SCALE = ("gd", "heavy-ball", "nesterov", "sgd", "adasgd")  # the others have a scale per block or coordinate
+FAST_OPTIMIZERS = (
+    "gd",
+    "block-gd",
+    "heavy-ball",
+    "nesterov",
+    "sgd",
+    "frozen-adam",
+    "adam",
+    "signgd",
+    "adam-mini",
+    "adasgd",
+)
 
 
 def measure(fast):
-    """For each optimizer, case and κ: the steps that it takes, if not more than the limit, and its learning rate."""
+    """For each optimizer, case and κ: the steps needed, if within the limit, and the learning rate."""
     limit, kappas = (2**15, (10, 1000, 100_000)) if fast else (2**18, (10, 100, 1000, 10_000, 100_000))
     tuning_seeds, seeds = (range(100, 103), range(7)) if fast else (range(100, 106), range(15))
     rows = []
@@ -40,17 +50,17 @@ def measure(fast):
         for case in (3, 4):
             steps = 0
             for kappa in kappas:
-                if steps is not None:  # beyond the limit at one κ, beyond it at the next
+                if steps is not None:  # if beyond the limit at one κ, also at the next
                     steps, lr = needed(case, kappa, optimizer, tuning_seeds, seeds, limit)
-                rows.append({"case": case, "kappa": kappa, "optimizer": name, "steps": steps, "lr": lr,
-                             "draws": len(seeds), "limit": limit})  # fmt: skip
-    return {"": pd.DataFrame(rows).astype({"steps": "Int64"})}
+                rows.append((case, kappa, name, steps, lr, len(seeds), limit))
+    columns = ["case", "kappa", "optimizer", "steps", "lr", "draws", "limit"]
+    return {"": pd.DataFrame(rows, columns=columns).astype({"steps": "Int64"})}
 
 
 def needed(case, kappa, optimizer, tuning_seeds, seeds, limit):
-    """The steps after which the median draw is near, and the learning rate tuned for as many; None beyond the limit."""
+    """The steps to the target distance, and the learning rate tuned for them; None beyond the limit."""
     tried, steps = [optimizer], 4
-    if optimizer.lr is None:  # the best one is known in closed form, and so is the run
+    if optimizer.lr is None:  # the best lr and the run are known in closed form
         limit = 2**24
     else:
         scale = 1 / kappa if optimizer.name == "sgd" else 1.0  # its steps grow with the gradient
@@ -66,10 +76,10 @@ def needed(case, kappa, optimizer, tuning_seeds, seeds, limit):
 
 
 def distances(case, kappa, optimizers, seeds, steps):
-    """The median over draws of each optimizer's distance to the minimizer after so many steps.
+    """The median over draws of each optimizer's relative distance to the minimizer after the steps.
 
-    Runs that underflow count with the distance at which they stop: a coordinate that underflows is one of nine, and the
-    distance that counts is 1 % of the first.
+    Runs that underflow count with the distance at which they stop: the coordinate that underflows is one of nine, and
+    the target is 1 % of the first distance.
     """
     runs = qs.solve(
         lambda seed: problem(case, kappa, seed), optimizers, seed=seeds, max_steps=steps, tol=0, record=steps
@@ -86,13 +96,13 @@ def problem(case, kappa, seed):
 
 def grid(tables, case):
     """Steps by optimizer and κ; infinite beyond the limit."""
-    mine = tables[""][tables[""]["case"] == case]
-    steps = mine.pivot(index="optimizer", columns="kappa", values="steps").astype(float)
-    return steps.loc[mine["optimizer"].unique()].fillna(np.inf)
+    rows = tables[""][tables[""]["case"] == case]
+    steps = rows.pivot(index="optimizer", columns="kappa", values="steps").astype(float)
+    return steps.loc[rows["optimizer"].unique()].fillna(np.inf)
 
 
 def slope(steps, name):
-    """The power of κ that steps grow like between 1000 and the largest κ."""
+    """The exponent of κ in the steps, between 1000 and the largest κ."""
     late = steps.loc[name, steps.columns >= 1000]
     return np.polyfit(np.log10(late.index.to_numpy(float)), np.log10(late.to_numpy()), 1)[0]
 
@@ -108,29 +118,36 @@ def check(tables):
     fold = [(steps.loc["adasgd"] / steps.loc["adam"])[steps.columns >= 1000].median() for steps in cases]
     return [
         Check(
-            "GD in both cases", "steps grow like κ", f"like κ^{slopes['gd'][0]:.2f} and κ^{slopes['gd'][1]:.2f}",
+            "GD in both cases",
+            "steps grow like κ",
+            f"like κ^{slopes['gd'][0]:.2f} and κ^{slopes['gd'][1]:.2f}",
             all(abs(power - 1) < 0.1 for power in slopes["gd"]),
         ),
         Check(
-            "Heavy ball and Nesterov in both cases", "like √κ",
-            f"like κ^{min(momentum):.2f} to κ^{max(momentum):.2f}", all(abs(power - 0.5) < 0.1 for power in momentum),
+            "Heavy ball and Nesterov in both cases",
+            "like √κ",
+            f"like κ^{min(momentum):.2f} to κ^{max(momentum):.2f}",
+            all(abs(power - 0.5) < 0.1 for power in momentum),
         ),
         Check(
-            "Adam with β2 = 1", "Case 3: with κ of the blocks, so not at all; Case 4: like κ",
+            "Adam with β2 = 1",
+            "Case 3: with κ of the blocks, so not at all; Case 4: like κ",
             f"Case 3: κ^{abs(slopes['frozen-adam'][0]):.2f}; Case 4: κ^{slopes['frozen-adam'][1]:.2f}",
             abs(slopes["frozen-adam"][0]) < 0.1 and abs(slopes["frozen-adam"][1] - 1) < 0.1,
         ),
         Check(
-            "Methods with a scale for each block or coordinate", "like Adam with β2 = 1: no growth in Case 3 only",
+            "Methods with a scale for each block or coordinate",
+            "like Adam with β2 = 1: no growth in Case 3 only",
             f"{flat_count} of {len(own)} do not grow in Case 3, {len(own) - grown_count} in Case 4",
             flat_count == grown_count == len(own),
         ),
         Check(
-            "Adam compared with AdaSGD (one scale for all), κ ≥ 1000", "much faster in Case 3, similar in Case 4",
+            "Adam compared with AdaSGD (one scale for all), κ ≥ 1000",
+            "much faster in Case 3, similar in Case 4",
             f"{fold[0]:.0f} times as fast in Case 3, {fold[1]:.2g} times in Case 4",
             bool(fold[0] >= 5 and 0.5 <= fold[1] <= 2),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def draw(tables):
