@@ -45,7 +45,7 @@ def dense(seed):
 
 
 def measure(fast):
-    """The mean loss at the end of each run, beside (η²/8)·SDP(H) and (η²/8)·tr(H)."""
+    """The mean loss at the end of each run, with (η²/8)·SDP(H) and (η²/8)·tr(H)."""
     draws, rows = (12, 12, 12, 6, 6) if fast else (60, 60, 60, 10, 10), []
     problems = {
         "Case 3": lambda seed: qs.case(3, seed=seed),

@@ -94,7 +94,7 @@ def vanished(beta2, count, *, early=False):
 
 
 def share(problem, beta2, last, runs=()):
-    """Shares of final points (count, …) that are 0 and that have a loss of 0, beside the statuses of quadsim's runs."""
+    """Shares of final points (count, …) that are 0 and that have a loss of 0, with the statuses of quadsim's runs."""
     zero = (last == 0).reshape(len(last), -1).all(axis=1)
     lost = (last**2 == 0).reshape(len(last), -1).all(axis=1)
     row = {"problem": problem, "beta2": beta2, "runs": len(last), "zero": zero.mean(), "lost": lost.mean()}
@@ -124,7 +124,7 @@ def case_3(count, beta2=0.999):
 
 
 def single_run(beta2, start=1.0):
-    """log10(|w|/η) in logarithms and in float64 at some 300 steps, and a summary of the run."""
+    """log10(|w|/η) in logarithms and in float64 at about 300 steps, and a summary of the run."""
     steps, logs = round(30 / (1 - beta2)), []
     in_logarithms(np.array([start]), beta2, steps, True, logs)
     plain = np.array([abs(e[0]) for e in in_float64(np.ones((1, 1)), np.array([start]), beta2, steps)])

@@ -17,7 +17,7 @@ import pandas as pd
 import quadsim as qs
 from quadsim.problems.cases import CASES
 
-FIGURES = Path("figures")  # of the working folder
+FIGURES = Path("figures")  # in the working folder
 FOUR = {
     "gpt2": CASES[1].blocks,
     "resnet18": CASES[2].blocks,

@@ -116,7 +116,7 @@ def ends(tables, case):
     return rows.pivot(index=["factor", "warmup"], columns="optimizer", values="median")
 
 
-def beside(tables):
+def adam_and_sgd(tables):
     """The comparison of Adam with SGD at tuned rates on Case 4, and the factors by which Adam is ahead."""
     rows = tables["-tuned"][(tables["-tuned"]["case"] == 4) & (tables["-tuned"]["optimizer"] == "adam")]
     return rows, 10 ** -rows["difference"]
@@ -126,7 +126,7 @@ def check(tables):
     finals = {case: ends(tables, case) for case in (3, 4)}
     gaps = finals[3]["signum"] / finals[3]["adam"], finals[3]["sgd"] / finals[3]["signum"]
     spread = finals[4].max(axis=1) / finals[4].min(axis=1)
-    rows, ahead = beside(tables)
+    rows, ahead = adam_and_sgd(tables)
     better = (rows["verdict"] == "better").sum()
     best = tables[""][(tables[""]["case"] == 4) & tables[""]["best"]]
     highest = sum(row.lr == max(LISTED[row.optimizer]) for row in best.itertuples())
@@ -177,7 +177,7 @@ def same_numbers(tables):
 
 
 def draw(tables):
-    finals, (_, ahead) = {case: ends(tables, case) for case in (3, 4)}, beside(tables)
+    finals, (_, ahead) = {case: ends(tables, case) for case in (3, 4)}, adam_and_sgd(tables)
     gap = finals[3]["sgd"] / finals[3]["adam"]
     least, most = (f"{float(f'{end:.2g}'):,.0f}" for end in (gap.min(), gap.max()))
     spread = (finals[4].max(axis=1) / finals[4].min(axis=1)).max()

@@ -43,7 +43,7 @@ def measure(fast):
         runs += list(done)
         for run in done:
             problem = qs.case(number, seed=run.seed)
-            rate = np.sqrt(theory.rate(problem, run.optimizer, e0=problem.initial_error(run.seed)))  # of the gradient
+            rate = np.sqrt(theory.rate(problem, run.optimizer, e0=problem.initial_error(run.seed)))  # of g
             draws.append((number, run.optimizer.name, run.seed, run.steps_to_tol, rate))
     bands = table.bands(runs, points=120).round({"lower": 9, "median": 9, "upper": 9})
     bands["case"] = bands["problem"].str.removeprefix("case ").astype(int)
