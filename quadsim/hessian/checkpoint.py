@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,9 +31,9 @@ def check_out(out: str | Path) -> Path:
     if path.suffix.lower() != ".npz":
         raise InputError(f"out must end in .npz, got {path}")
     named = f"out={checks.shown(str(path))}"
-    if _files.is_folder(path):
+    if os.path.isdir(path):
         raise InputError(f"{named} is a folder")
-    if not _files.is_folder(path.parent):
+    if not os.path.isdir(path.parent):
         raise InputError(f"{named} cannot be written: there is no folder {checks.shown(str(path.parent))}")
     try:
         exists = path.exists()  # raises where the name is too long
