@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,9 @@ class _Live(TorchDispatchMode):
 
 
 def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curvature: str) -> int | None:
-    """The peak memory of building the graph and one product, beside the network; None if it is unknown.
+    """The peak memory of building the graph and of one product, besides the network; None if it is unknown.
 
-    Run on fake tensors: nothing is computed and nothing is allocated.
+    Run on fake tensors: nothing is computed or allocated.
     """
     live = _Live()
     try:
@@ -94,7 +95,7 @@ def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curv
             live,
             operator(module, name, outputs, loss, curvature=curvature) as product,
         ):
-            product(torch.zeros(dict(module.named_parameters())[name].numel()))
+            product(torch.zeros(module.get_parameter(name).numel()))
     except Exception:  # fake tensors have no values, which a module may depend on
         return None
     return live.peak
@@ -106,22 +107,17 @@ def basis_bytes(size: int, steps: int, dtype: torch.dtype) -> int:
 
 
 def available() -> int | None:
-    """Bytes available to this process, by the machine's memory and the control group's limit; None if unknown."""
+    """Bytes available to this process: the machine's free memory and the limit of its cgroup; None if unknown."""
     limits = []
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                limits.append(int(line.split()[1]) * 1024)
-    except (OSError, ValueError):
-        pass
-    for limit, used in (
+    with suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    for limit_file, usage_file in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
-        try:
-            most, now = (int(Path(path).read_text(encoding="ascii")) for path in (limit, used))
-        except (OSError, ValueError):
-            continue
-        if most < 2**60:
-            limits.append(most - now)
-    return min(limits) if limits else None
+        with suppress(OSError, ValueError):
+            limit, usage = (int(Path(path).read_text(encoding="ascii")) for path in (limit_file, usage_file))
+            if limit < 2**60:
+                limits.append(limit - usage)
+    return min(limits, default=None)
