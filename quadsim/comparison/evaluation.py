@@ -24,6 +24,7 @@ MAX_HELD = 2_000_000  # recorded points, and entries of drawn Hessians, in memor
 CONDITIONS = ("start", "noise", "schedule")  # the other arguments of `solve` that a protocol takes
 
 Draw = Callable[[int], BlockQuadratic]
+Progress = Callable[[str, int, int], None]  # of (label of the round, seeds done, seeds in the round)
 
 
 @dataclass(frozen=True)
@@ -75,27 +76,34 @@ class EvaluationProtocol:
         return float(np.interp(steps, run.steps, np.log10(np.maximum(relative, MIN_RELATIVE_LOSS))).mean())
 
     def runs(
-        self, draw: Draw, optimizers: Sequence[Optimizer], seeds: Sequence[int], *, whole: bool, progress: Callable
+        self,
+        draw: Draw,
+        optimizers: list[Optimizer],
+        seeds: list[int],
+        progress: Progress | None,
+        label: str,
+        *,
+        whole: bool = False,
     ) -> Iterator[list[Trajectory]]:
         """The optimizers' runs, seed by seed; ``whole`` records the path even if the objective does not need it."""
         assert self.max_steps is not None
+        report = progress or (lambda label, done, total: None)
         record: int | str = self.record_every if whole or self.objective == "mean-log-loss" else self.max_steps
         tol, points = 0.0, self.max_steps // int(record) + 2
         if self.objective == "steps-to-tol":
             tol, record = self.tol, "log" if whole else record
         count = max(MAX_HELD // (points * len(optimizers)), 1)
         for first in range(0, len(seeds), count):
-            part = seeds[first : first + count]
             runs = solve(
                 draw,
-                list(optimizers),
-                seed=part,
+                optimizers,
+                seed=seeds[first : first + count],
                 max_steps=self.max_steps,
                 tol=tol,
                 record=record,
                 engine="compiled",
                 threads=self.threads,
-                progress=lambda done: progress(first + done),  # noqa: B023
+                progress=lambda done: report(label, first + done, len(seeds)),  # noqa: B023
                 **self.how,
             )
             for begin in range(0, len(runs), len(optimizers)):

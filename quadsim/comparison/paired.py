@@ -16,10 +16,10 @@ from quadsim import _validation as checks
 from quadsim._quantiles import quantile
 from quadsim._validation import InputError, InputTypeError
 from quadsim.comparison import statistics, tables
-from quadsim.comparison.evaluation import Draw, EvaluationProtocol, cached_draw, diverged, seed_list
+from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, cached_draw, diverged, seed_list
 from quadsim.comparison.search import Search
 from quadsim.comparison.tables import Results
-from quadsim.comparison.tuning import Progress, Tuned, outcome, run_searches
+from quadsim.comparison.tuning import Tuned, outcome, run_searches
 from quadsim.engine.solver import check_noise
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -152,16 +152,10 @@ def compare(
     run_searches(draw, list(searches.values()), tuning, protocol, progress)
     tuned = {name: outcome(search, protocol) for name, search in searches.items()}
 
-    report = progress or (lambda what, done, total: None)
     choices = {name: statistics.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
     lanes = [(name, int(k)) for name, chosen in choices.items() for k in np.union1d(chosen, 0)]
-    rows = protocol.runs(
-        draw,
-        [tuned[name].leaders[k][0] for name, k in lanes],
-        confirm,
-        whole=True,
-        progress=lambda done: report("confirming", done, len(confirm)),
-    )
+    leaders = [tuned[name].leaders[k][0] for name, k in lanes]
+    rows = protocol.runs(draw, leaders, confirm, progress, "confirming", whole=True)
     results = {name: Results(len(tuned[name].leaders), len(confirm)) for name in named}
     for index, row in enumerate(rows):
         for (name, k), run in zip(lanes, row, strict=True):

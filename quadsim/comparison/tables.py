@@ -57,9 +57,10 @@ def summary(
 ) -> pd.DataFrame:
     import pandas as pd
 
+    from quadsim.engine.table import cell
+
     rows = []
     for name, best in tuned.items():
-        lr = best.settings["lr"]
         scores = results[name].scores[0][~results[name].underflow[0]]
         result = dict.fromkeys(("lower", "median", "upper"), np.nan)
         if scores.size:
@@ -69,7 +70,7 @@ def summary(
         rows.append(
             {
                 **ids[name],
-                "lr": "/".join(repr(rate) for rate in lr) if isinstance(lr, tuple) else lr,
+                "lr": cell(best.settings["lr"]),
                 "settings": ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr"),
                 **{key: getattr(best, key) for key in ("edge", "failed", "given", "factor")},
                 **result,

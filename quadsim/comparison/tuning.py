@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
+    Progress,
     cached_draw,
     diverged,
     log_loss,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 LOG10_2 = float(np.log10(2))
 MAX_LEADERS = 8  # as many as the compiled engine runs in one batch
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,25 +178,14 @@ def tune(
 
 
 def run_searches(
-    draw: Draw,
-    searches: Sequence[Search],
-    seeds: list[int],
-    protocol: EvaluationProtocol,
-    progress: Progress | None = None,
+    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress | None
 ) -> None:
     """Run all searches to the end, round by round; the trials of all of them run in one batch on each draw."""
-    report = progress or (lambda what, done, total: None)
     while asked := [(search, trial) for search in searches for trial in search.ask()]:
         levels = {trial["level"] for _, trial in asked}
-        what = next(level for level in ("given", "coarse", "extended", "refined") if level in levels)
+        first = next(level for level in ("given", "coarse", "extended", "refined") if level in levels)
         optimizers = [search.optimizer_at(trial) for search, trial in asked]
-        rows = protocol.runs(
-            draw,
-            optimizers,
-            seeds,
-            whole=False,
-            progress=lambda done: report(f"tuning, {what} grid", done, len(seeds)),  # noqa: B023
-        )
+        rows = protocol.runs(draw, optimizers, seeds, progress, f"tuning, {first} grid")
         results = np.array(
             [[(protocol.score(run), log_loss(run), diverged(run), underflowed(run)) for run in runs] for runs in rows]
         )

@@ -1,5 +1,6 @@
 """Benchmarks: the timed loops compute the right steps, and their tables are complete. No times are tested."""
 
+import itertools
 import json
 import os
 
@@ -12,30 +13,16 @@ from numpy.testing import assert_allclose
 import quadsim as qs
 from quadsim import plots
 from quadsim.bench import loops, machine, measure, peers, starts, workers
-from quadsim.cli import main as cli
 from quadsim.engine.table import read_csv
 
 FAST = {"seconds": 0.001, "rounds": 1}
 # Unlike the optimizers that are timed, these move.
 OPTIMIZERS = {"gd": qs.GD(lr=1.5e-4), "adam": qs.Adam(lr=0.02, beta1=0.8, beta2=0.97)}
-PEERS = [one for contestants in peers.CONTESTANTS.values() for one in contestants]
+PEERS = list(itertools.chain(*peers.CONTESTANTS.values()))
 COLUMNS = [
     "blocks", "block_size", "optimizer", "lanes", "threads", "contestant", "microseconds", "ratio", "gflops",
     "dgemm_gflops", "fraction", "variant", "steps", "setup_ms", "clock",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def command(capsys, tmp_path, monkeypatch):
-    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = cli.main(["bench", *words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def task(optimizer="adam", lanes=3, size=(4, 5)):
@@ -176,8 +163,8 @@ def test_a_plan_is_split_into_jobs():
 
 
 def test_the_command_prints_draws_and_writes(command, tmp_path):
-    words = ("sizes=2x2,3×1", "lanes=1,3", "threads=1", "peers=numpy", "seconds=0.001", "rounds=1", "parts=steps")
-    code, out, err = command(*words, "out=there")
+    words = "sizes=2x2,3×1 lanes=1,3 threads=1 peers=numpy seconds=0.001 rounds=1 parts=steps out=there"
+    code, out, err = command(f"bench {words}")
     assert code == 0, err
     for word in ("2×2", "3×1", "GD", "Adam", "numpy", "of dgemm"):
         assert word in out
@@ -195,7 +182,7 @@ def test_the_command_prints_draws_and_writes(command, tmp_path):
 
 def test_json_is_the_only_thing_on_standard_output(command, tmp_path):
     words = "sizes=2x2 optimizers=gd lanes=1 peers=numpy seconds=0.001 rounds=1 parts=steps,problems threads=1 --json"
-    code, out, err = command(*words.split())
+    code, out, err = command(f"bench {words}")
     result = json.loads(out)
     assert code == 0, err
     assert [row["contestant"] for row in result["steps"]] == ["quadsim", "numpy"]
@@ -228,7 +215,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[words for words, _ in BAD])
 def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, message):
-    code, out, err = command(*words.split())
+    code, out, err = command(f"bench {words}")
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
@@ -237,7 +224,7 @@ def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, message
 
 def test_a_missing_peer_is_reported_with_the_command_that_installs_it(command, monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda: ["numpy"])
-    code, _, err = command("peers=numpy,torch")
+    code, _, err = command("bench peers=numpy,torch")
     assert code == 2
     assert err == "quadsim: peer torch is not installed: pip install 'quadsim[peers]', or leave peers= out\n"
 
@@ -246,7 +233,7 @@ def test_a_worker_that_fails_is_one_line_and_exit_code_1(command, tmp_path, monk
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/numba.py").write_text("raise RuntimeError('no numba today')")
-    code, out, err = command("sizes=2x2", "lanes=1", "threads=1", "peers=numpy", "parts=steps", "seconds=0.001")
+    code, out, err = command("bench sizes=2x2 lanes=1 threads=1 peers=numpy parts=steps seconds=0.001")
     assert (code, out) == (1, "")
     assert err == "quadsim: measuring steps with threads=1 failed: RuntimeError: no numba today\n"
     assert not (tmp_path / "figures").exists()
@@ -255,9 +242,7 @@ def test_a_worker_that_fails_is_one_line_and_exit_code_1(command, tmp_path, monk
 @pytest.fixture
 def frame():
     rows = []
-    for size, name, lanes, threads in [
-        (s, o, n, t) for s in (3, 30) for o in ("gd", "adam") for n in (1, 64) for t in (1, 2)
-    ]:
+    for size, name, lanes, threads in itertools.product((3, 30), ("gd", "adam"), (1, 64), (1, 2)):
         for index, contestant in enumerate(("quadsim", "numpy", "optax" if lanes == 1 else "optax vmap")):
             row = {"blocks": 4, "block_size": size, "optimizer": name, "lanes": lanes, "threads": threads}
             rows.append(

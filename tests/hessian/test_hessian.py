@@ -611,7 +611,7 @@ def test_windows_of_a_text_do_not_overlap_and_targets_are_the_next_tokens(folder
         ("measure model=mlp images=unlabelled.npz", "must hold arrays images and labels"),
         ("measure model=mlp images=text.txt", "is not an .npz: also give labels=FILE"),
         ("measure model=mlp images=labels.idx labels=labels.idx", "not an IDX file of bytes with 3 dimensions"),
-        ("measure model=mlp images=digits.npz batch=41", "has 40 images: a batch of 41 needs more"),
+        ("measure model=mlp images=digits.npz batch=41", "has 40 images, fewer than a batch of 41"),
         ("measure model=vit-small images=digits.npz batch=4 size=30x30", "sides are multiples of 8, got 30 x 30"),
         ("measure model=vgg16 images=digits.npz batch=4 size=8x8", "images of at least 32 x 32"),
         ("measure model=mlp images=digits.npz batch=4 mode=test", "unknown mode 'test'"),
