@@ -151,18 +151,18 @@ def many_problems(
 
     The problems are built in advance. The speed-up of the machine is that of matrix products, one on each thread.
     """
-    made = [loops.problem(blocks, block_size, seed) for seed in range(PROBLEMS)]
+    problems = [loops.problem(blocks, block_size, seed) for seed in range(PROBLEMS)]
 
     def solve(threads: int) -> Callable[[], Any]:
         how: dict[str, Any] = {"max_steps": count, "tol": 0, "record": count, "engine": "compiled", "threads": threads}
-        return lambda: solver.solve(made.__getitem__, optimizer, seed=range(PROBLEMS), **how)
+        return lambda: solver.solve(problems.__getitem__, optimizer, seed=range(PROBLEMS), **how)
 
     count, took = 25, 0.0
     solve(1)()  # compiles
     while took < MANY_PROBLEMS_TIME * seconds:
         count *= 4
         took = _seconds(solve(1))
-    task = Task(made[0], OPTIMIZERS["gd"])
+    task = Task(problems[0], OPTIMIZERS["gd"])
     few = _fill(seconds, _seconds(loops.product_run(task, "", 3)) / 3)
     products = [loops.product_run(task, "", few) for _ in range(threads)]
 

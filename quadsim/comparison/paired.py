@@ -169,8 +169,7 @@ def compare(
         }
         for name, optimizer in named.items()
     }
-    slacks = {name: best.slack for name, best in tuned.items()}
-    against = {name: _against_reference(name, reference, results, choices, slacks, level) for name in named}
+    against = {name: _against_reference(name, reference, tuned, results, choices, level) for name in named}
     comparison = Comparison(
         summary=tables.summary(ids, tuned, results, against, protocol),
         runs=tables.records(ids, results, reference),
@@ -260,9 +259,9 @@ def _tuning_seeds(confirm: list[int], tuning_seed: Any) -> list[int]:
 def _against_reference(
     name: str,
     reference: str,
+    tuned: dict[str, Tuned],
     results: dict[str, Results],
     choices: dict[str, np.ndarray],
-    slacks: dict[str, float],
     level: float,
 ) -> dict[str, Any]:
     """How an optimizer compares with the reference, before the correction for several comparisons."""
@@ -289,6 +288,6 @@ def _against_reference(
         "difference": float(quantile(decided, 0.5, "linear")) if decided.size else np.nan,
         "low": low,
         "high": high,
-        "p": min(statistics.sign_test(possible, below=slacks[reference], above=slacks[name])),
+        "p": min(statistics.sign_test(possible, below=tuned[reference].slack, above=tuned[name].slack)),
         "wins": float(np.mean(np.where(np.isnan(chosen), 0.5, np.where(chosen == 0, 0.5, chosen < 0)))),
     }

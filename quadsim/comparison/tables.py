@@ -39,8 +39,7 @@ class Results:
 
     def without_underflow(self) -> list[Trajectory]:
         """The runs that did not underflow; all runs if every one did."""
-        kept = [run for run, underflow in zip(self.runs, self.underflow[0], strict=True) if not underflow]
-        return kept or self.runs
+        return [run for run in self.runs if not underflowed(run)] or self.runs
 
     def differences(self, other: Results) -> np.ndarray:
         """Paired differences (settings, settings of the other, seeds); NaN where one of the two underflowed."""

@@ -87,7 +87,7 @@ def measure(
     state, progress : callable, optional
         `state` is called with status messages, `progress` with a `Stage` after every product.
     """
-    say = state or (lambda message: None)
+    log = state or (lambda message: None)
     lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)
     probes = checks.whole("probes", probes, at_least=1, at_most=MAX_PROBES)
     seed = checks.whole("seed", seed, at_least=0)
@@ -111,7 +111,7 @@ def measure(
     with checkpoint.locked(path):
         measured = checkpoint.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
         left = {block: name for block, name in names.items() if checkpoint.probes_of(measured, block) < probes}
-        memory.check(module, outputs, loss, curvature, left, lanczos_steps, say)
+        memory.check(module, outputs, loss, curvature, left, lanczos_steps, log)
         measured = checkpoint.with_loss(measured, value(module, outputs, loss, seed=seed), path)
         clock = _Clock(len(left), probes, lanczos_steps, progress)
         for index, (block, parameter_name) in enumerate(left.items()):
@@ -127,7 +127,7 @@ def measure(
                     measured = checkpoint.with_probe(measured, block, parameter.numel(), rule, seconds, names)
                     if path is not None:
                         files.write(path, measured)
-                    say(
+                    log(
                         f"{block}, probe {probe + 1} of {probes}: eigenvalues {rule.nodes[0]:.4g} to "
                         f"{rule.nodes[-1]:.4g}, {seconds:.0f} s{clock.left()}"
                     )

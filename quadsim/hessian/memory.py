@@ -27,7 +27,7 @@ def check(
     curvature: str,
     names: dict[str, str],
     steps: int,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Report the memory that the largest block needs, and raise if less is available."""
     sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
@@ -47,7 +47,7 @@ def check(
     need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
     if free is not None and basis + graph > free:
         raise InputError(f"{need}, and {_gb(free)} are free: use fewer Lanczos steps, a smaller batch or other blocks")
-    say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
+    log(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
 
 
 def _gb(size: float) -> str:

@@ -84,10 +84,10 @@ def measure_model(
     data = draw()
     loss = partial(batches.cross_entropy, data)
     if train_steps:
-        say = how.get("state") or (lambda message: None)
+        log = how.get("state") or (lambda message: None)
         first = dict(list(names.items())[:1])  # training needs at most one block's graph and a few gradients
-        memory.check(network, lambda: network(data.inputs), loss, "hessian", first, 2, say)
-        train(network, draw, train_steps, say)
+        memory.check(network, lambda: network(data.inputs), loss, "hessian", first, 2, log)
+        train(network, draw, train_steps, log)
     network.train(mode == "training").to(DTYPES[dtype])
     inputs = data.inputs if data.inputs.dtype == torch.int64 else data.inputs.to(DTYPES[dtype])
     settings = {

@@ -13,7 +13,7 @@ from quadsim.hessian.batches import Batch
 LR, WARM_UP_STEPS, MAX_GRAD_NORM = 1e-3, 20, 1.0
 
 
-def train(network: nn.Module, draw: Callable[..., Batch], steps: int, say: Callable[[str], None]) -> None:
+def train(network: nn.Module, draw: Callable[..., Batch], steps: int, log: Callable[[str], None]) -> None:
     """Train in place by AdamW (β 0.9, 0.95, weight decay 0.1, warm-up, gradients clipped at 1).
 
     Step t uses batch t and its lr does not depend on `steps`: 30 steps are the first 30 of 300.
@@ -30,4 +30,4 @@ def train(network: nn.Module, draw: Callable[..., Batch], steps: int, say: Calla
         nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         if (step + 1) % max(1, steps // 10) == 0:
-            say(f"Training: step {step + 1} of {steps}, loss {loss.item():.3f}")
+            log(f"Training: step {step + 1} of {steps}, loss {loss.item():.3f}")
