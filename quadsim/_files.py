@@ -140,10 +140,9 @@ class AtomicFiles:
         for path in paths:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-        while self._drafts:
-            draft, path = self._drafts[0]
+        for draft, path in self._drafts:
             os.replace(draft, path)
-            del self._drafts[0]
+        self._drafts.clear()
         return paths
 
     def __enter__(self) -> Self:

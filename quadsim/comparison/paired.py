@@ -20,7 +20,6 @@ from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, ca
 from quadsim.comparison.search import Search
 from quadsim.comparison.tables import Results
 from quadsim.comparison.tuning import Tuned, outcome, run_searches
-from quadsim.engine.solver import check_noise
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 
@@ -141,8 +140,6 @@ def compare(
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
         checks.choice("optimizer", name, named)
-    for optimizer in named.values():
-        check_noise(optimizer, how.get("noise"))
     draw = cached_draw(draw)
     first = draw(tuning[0])
     searches = {

@@ -16,7 +16,7 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._quantiles import quantile, quartiles
 from quadsim._validation import InputError, InputTypeError
-from quadsim.engine.solver import solve
+from quadsim.engine.solver import check_noise, solve
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.noise import Noise
@@ -33,12 +33,13 @@ class Search:
         optimizer: Optimizer,
         problem: BlockQuadratic,
         grid: Any = None,
-        refine: Any = None,
-        extend: Any = None,
+        refine: int | None = None,
+        extend: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+        check_noise(optimizer, noise)
         settings = _settings(optimizer, grid)
         given = "lr" in settings
         self.refine = checks.whole("refine", (0 if given else REFINE) if refine is None else refine, at_least=0)

@@ -17,11 +17,10 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = (
-            nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
-            if stride != 1 or inputs != outputs
-            else nn.Identity()
-        )
+        self.downsample = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            convolution = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(convolution, nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)))
