@@ -168,8 +168,7 @@ def many_problems(
 
     def together() -> None:
         with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(product) for product in products]:
-                done.result()
+            list(pool.map(lambda product: product(), products))
 
     runs = (solve(1), solve(threads), products[0], together)
     turns = [[_seconds(run) for run in runs] for _ in range(rounds)]

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from quadsim._random import stream
 from quadsim._validation import InputError
 
 MAX_BYTES = 2**32  # of a file of text or images
+_content = partial(_files.read_bytes, "", at_most=MAX_BYTES)
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,6 @@ def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
     if vocab is not None:
         return _encoded(content, vocab, path)
     return np.frombuffer(content, dtype=np.uint8).astype(np.int64)
-
-
-def _content(path: Path) -> bytes:
-    return _files.read_bytes("", path, at_most=MAX_BYTES)
 
 
 def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:

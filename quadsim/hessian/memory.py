@@ -31,7 +31,7 @@ def check(
 ) -> None:
     """Report the memory that the largest block needs, and raise if less is available."""
     sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
-    largest = max(sizes, key=lambda block: sizes[block])
+    largest = max(sizes, key=sizes.__getitem__)
     # The graph is longer the earlier a block is used; products of the largest block need the most memory beside it.
     graphs = [
         graph_bytes(module, names[block], outputs, loss, curvature)
@@ -39,9 +39,10 @@ def check(
     ]
     known = [size for size in graphs if size is not None]
     graph = int(OVERHEAD * max(known, default=0))
-    basis = basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
+    vectors, itemsize = min(steps, sizes[largest]), module.get_parameter(names[largest]).dtype.itemsize
+    basis = sizes[largest] * (vectors * itemsize + 4 * 8)  # and four working vectors in float64
     free = available()
-    parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
+    parts = f"{_gb(basis)} for {vectors} Lanczos vectors, " + (
         f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "unknown for the graph"
     )
     need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
@@ -99,11 +100,6 @@ def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curv
     except Exception:  # fake tensors have no values, which a module may depend on
         return None
     return live.peak
-
-
-def basis_bytes(size: int, steps: int, dtype: torch.dtype) -> int:
-    """The Lanczos basis, and four working vectors in float64."""
-    return min(steps, size) * size * dtype.itemsize + 4 * 8 * size
 
 
 def available() -> int | None:
