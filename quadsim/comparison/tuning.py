@@ -199,12 +199,8 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
 
     names = ["lr", *search.others[0]]
     columns = [*names, "level", "lower", "median", "upper", "diverged", "underflow", "log_loss", "best"]
-    if search.given:
-        settings = {"lr": search.lrs[0], **search.others[0]}
-        only = search.optimizer_at(settings)
-        leaders = ((only, np.zeros(1)),)
-        return Tuned(only, settings, pd.DataFrame(columns=columns), protocol.objective, given=True, leaders=leaders)
-    ranked = search.ranked()
+    given = {"lr": search.lrs[0], **search.others[0], "median": 0.0, "scores": np.zeros(1)}
+    ranked = [given] if search.given else search.ranked()
     best = ranked[0]
     frame = pd.DataFrame([{**row, "best": row is best} for row in search.rows], columns=columns)
     lrs = [row["lr"] for row in search.neighbours(best)]
@@ -221,6 +217,7 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
         objective=protocol.objective,
         edge=edge,
         failed=failed,
+        given=search.given,
         factor=search.rates is not None,
         leaders=tuple((search.optimizer_at(row), row["scores"]) for row in ranked[:MAX_LEADERS]),
     )
