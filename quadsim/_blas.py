@@ -19,16 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-P = ParamSpec("P")
-R = TypeVar("R")
 EXTENSIONS = ("numpy.linalg._umath_linalg", "scipy.linalg._flapack")  # numpy and scipy bundle a BLAS each
 NAMES = tuple(f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "", "_"))
 
 _lock = threading.Lock()
 _depth = 0
-_saved_counts: dict[str, int] = {}  # by extension module: the number of threads to restore
+_saved: dict[str, tuple[Callable[[int], Any], int]] = {}  # by extension module: setter, number of threads to restore
 
 
 @contextmanager
@@ -41,9 +39,9 @@ def one_thread() -> Iterator[None]:
     with _lock:
         _depth += 1
         for name in EXTENSIONS:
-            if name not in _saved_counts and (control := threads_of(name)) is not None:
+            if name not in _saved and (control := threads_of(name)) is not None:
                 get, set_ = control
-                _saved_counts[name] = get()
+                _saved[name] = set_, get()
                 set_(1)
     try:
         yield
@@ -51,22 +49,12 @@ def one_thread() -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0:
-                for name, count in _saved_counts.items():
-                    control = threads_of(name)
-                    assert control is not None
-                    control[1](count)
-                _saved_counts.clear()
+                for set_, count in _saved.values():
+                    set_(count)
+                _saved.clear()
 
 
-def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, run with one BLAS thread."""
-
-    @functools.wraps(function)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with one_thread():
-            return function(*args, **kwargs)
-
-    return limited
+on_one_thread = one_thread()  # decorator: a context manager made by `contextmanager` enters a new one at every call
 
 
 def threads_of(extension: str) -> tuple[Callable[[], int], Callable[[int], Any]] | None:

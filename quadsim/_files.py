@@ -1,4 +1,4 @@
-"""Files: reading what a user names, the one atomic write, the one file lock.
+"""Files: reading files that a user names, atomic writes, file locks.
 
 Reading accepts regular files only, and every failure is an `InputError`. A path may be a symlink loop, a directory, a
 FIFO (opening it blocks), a device (reading it never ends), too long, or not a path at all.
@@ -30,21 +30,19 @@ KINDS = (
 )
 UNITS = ((2**20, "MB"), (2**10, "KB"), (1, "bytes"))
 DRAFT_PREFIX = ".draft-"
-MAX_LOCK_ATTEMPTS = 20  # a holder removes its lock file, so a lock may be taken on a file that is gone
+MAX_LOCK_ATTEMPTS = 20  # `release` removes the lock file, so the file that was locked may no longer exist
 MAX_LOCK_TEXT = 400  # bytes
 
 
 def read_bytes(key: str, path: str | Path, *, at_most: int) -> bytes:
     """The content of a regular file of at most ``at_most`` bytes; errors begin with ``key=path``."""
+    check_file(key, path, at_most=at_most)  # before opening: opening a device may have side effects
     try:
-        _check_kind(key, path, os.stat(path))  # before opening: opening a device may have side effects
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as file:
-            _check_kind(key, path, os.fstat(handle))
+            _check_kind(key, path, os.fstat(handle))  # the path may have been replaced
             content = file.read(at_most + 1)  # a file may grow, and /proc has files of size 0 that are not empty
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except OSError as error:
         raise _unreadable(key, path, error) from None
     if len(content) > at_most:
         raise _too_large(key, path, at_most)
@@ -59,31 +57,23 @@ def read_text(key: str, path: str | Path, *, at_most: int) -> str:
         raise InputError(f"{_named(key, path)} cannot be read (it is not UTF-8 text)") from None
 
 
-def check_file(key: str, path: str | Path, *, at_most: int | None = None) -> Path:
-    """The path, if it names a readable regular file (of at most ``at_most`` bytes)."""
+def check_file(key: str, path: str | Path, *, at_most: int) -> Path:
+    """The path, if it names a readable regular file of at most ``at_most`` bytes."""
     try:
-        found = os.stat(path)
-    except (OSError, ValueError) as error:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(key, path, error) from None
-    _check_kind(key, path, found)
-    if at_most is not None and found.st_size > at_most:
+    _check_kind(key, path, status)
+    if status.st_size > at_most:
         raise _too_large(key, path, at_most)
     if not os.access(path, os.R_OK):
         raise InputError(f"{_named(key, path)} cannot be read (Permission denied)")
     return Path(path)
 
 
-def is_folder(path: str | Path) -> bool:
-    """Whether the path names a folder; False also for a path that is not valid."""
-    try:
-        return stat.S_ISDIR(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def _check_kind(key: str, path: str | Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for test, name in KINDS if test(found.st_mode)), "no regular file")
+def _check_kind(key: str, path: str | Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for test, name in KINDS if test(status.st_mode)), "no regular file")
         raise InputError(f"{_named(key, path)} is {kind}: give a regular file")
 
 
@@ -93,7 +83,7 @@ def _unreadable(key: str, path: str | Path, error: Exception) -> InputError:
 
 def _too_large(key: str, path: str | Path, at_most: int) -> InputError:
     size, unit = next((at_most // size, unit) for size, unit in UNITS if at_most >= size)
-    return InputError(f"{_named(key, path)} is larger than {size} {unit}, the most that is read")
+    return InputError(f"{_named(key, path)} is larger than {size} {unit}, the limit")
 
 
 def _named(key: str, path: str | Path) -> str:
@@ -103,7 +93,7 @@ def _named(key: str, path: str | Path) -> str:
 class AtomicFiles:
     """Files that appear together: written under temporary names beside their paths, renamed by `commit`.
 
-    Leaving the block removes what was not renamed, and folders that were created and are empty. Errors name the file.
+    On exit, temporary files that were not renamed and new folders that are empty are removed. Errors name the file.
 
     >>> with AtomicFiles() as files:
     ...     files.write(path, lambda draft: draft.write_text("complete"))
@@ -139,21 +129,20 @@ class AtomicFiles:
                 with open(draft, "rb+") as file:
                     os.fsync(file.fileno())
             return result
-        except OSError as error:  # of the system: without a name if a write failed, or with the name of the draft
+        except OSError as error:  # a system error has no file name (failed write), or that of the draft
             if error.errno is None:
                 raise
             raise OSError(error.errno, error.strerror, str(path)) from error
 
     def commit(self) -> list[Path]:
-        """Rename all files to their paths, in the order in which they were written; these paths."""
+        """Rename all files to their paths, in the order in which they were written; returns the paths."""
         paths = [path for _, path in self._drafts]
         for path in paths:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-        while self._drafts:
-            draft, path = self._drafts[0]
+        for draft, path in self._drafts:
             os.replace(draft, path)
-            del self._drafts[0]
+        self._drafts.clear()
         return paths
 
     def __enter__(self) -> Self:
@@ -168,7 +157,7 @@ class AtomicFiles:
 
 
 def write_atomically(path: Path, fill: Callable[[Path], Result], *, sync: bool = False) -> Result:
-    """Write one file: it appears under its name when it is complete, or not at all."""
+    """Write one file: it appears under its name once it is complete, or not at all."""
     with AtomicFiles() as files:
         result = files.write(path, fill, sync=sync)
         files.commit()
@@ -186,32 +175,30 @@ class LockedError(Exception):
 
 
 class FileLock:
-    """An exclusive lock, held until `release` or until the process ends in any way; `LockedError` if it is taken.
+    """An exclusive lock, held until `release` or the end of the process; `LockedError` if another process holds it.
 
-    The lock is on a file beside what it protects (by `filelock`: flock, or LockFileEx on Windows), which `release`
-    removes. The holder may write a text into it, which survives a kill. On Windows the first byte is the locked range
-    and cannot be read by others, so the text begins at the second.
+    The lock file lies beside the file that it protects; `filelock` locks it (flock, or LockFileEx on Windows), and
+    `release` removes it. The holder may write a text into it, which survives a kill. On Windows the first byte is the
+    locked range and cannot be read by others, so the text begins at the second.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         for _ in range(MAX_LOCK_ATTEMPTS):
-            self._handle = _open_lock_file(path, os.O_RDWR | os.O_CREAT)
-            try:
-                self._unlock = _try_lock(self._handle, path)
-                if self._unlock is None:
+            with contextlib.ExitStack() as cleanup:
+                self._handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                cleanup.callback(os.close, self._handle)
+                unlock = _try_lock(self._handle, path)
+                if unlock is None:
                     raise LockedError(self.text().partition("\n")[0].strip())
-                if _same_file(path, self._handle):
+                cleanup.callback(unlock)
+                if _same_file(path, self._handle):  # else its last holder has just removed it
+                    self._cleanup = cleanup.pop_all()
                     return
-                self._unlock()  # its last holder has just removed it
-            except BaseException:
-                os.close(self._handle)
-                raise
-            os.close(self._handle)
-        raise TimeoutError(errno.ETIMEDOUT, "others lock and release it too often")
+        raise TimeoutError(errno.ETIMEDOUT, "other processes lock and release it too often")
 
     def text(self) -> str:
-        """What the lock file says; at first, what the last holder wrote if it did not release the lock."""
+        """The text of the lock file; initially that of the last holder, if it did not release the lock."""
         return _lock_text(self._handle)
 
     def write(self, text: str) -> None:
@@ -223,12 +210,8 @@ class FileLock:
     def release(self) -> None:
         if os.name != "nt":
             self._path.unlink(missing_ok=True)  # while the lock is held: afterwards it may be another holder's
-        try:
-            if self._unlock is not None:
-                self._unlock()
-        finally:
-            os.close(self._handle)
-        if os.name == "nt":  # a file that any process has open cannot be removed, so no other holder's is
+        self._cleanup.close()  # unlocks the file and closes it
+        if os.name == "nt":  # the removal fails while any process has the file open, so it cannot be another holder's
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
@@ -236,36 +219,27 @@ class FileLock:
     def is_held(path: Path) -> bool:
         """Whether a process holds the lock now."""
         try:
-            handle = _open_lock_file(path, os.O_RDONLY)
+            file = open(path, "rb")  # noqa: SIM115
         except OSError:
             return False
-        try:
-            unlock = _try_lock(handle, path)
+        with file:
+            unlock = _try_lock(file.fileno(), path)
             if unlock is not None:
                 unlock()
             return unlock is None
-        finally:
-            os.close(handle)
 
     @staticmethod
     def text_of(path: Path) -> str:
-        """What a lock file says; empty if it cannot be read."""
+        """The text of a lock file; empty if it cannot be read."""
         try:
-            handle = _open_lock_file(path, os.O_RDONLY)
+            with open(path, "rb") as file:
+                return _lock_text(file.fileno())
         except OSError:
             return ""
-        try:
-            return _lock_text(handle)
-        finally:
-            os.close(handle)
-
-
-def _open_lock_file(path: Path, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)
 
 
 def _try_lock(handle: int, path: Path) -> Callable[[], None] | None:
-    """Lock an open file; what unlocks it, or None if it is locked already.
+    """Lock an open file; returns the function that unlocks it, or None if it is already locked.
 
     Where there are no native locks (no `fcntl`, or a file system without flock), a second file marks the lock.
     """

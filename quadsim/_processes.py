@@ -1,4 +1,4 @@
-"""The one process pool, and the one way of handling signals in parents and workers.
+"""The process pool, and signal handling in parents and workers.
 
 Ctrl-C sends SIGINT to every process of a terminal. Workers are started with SIGINT blocked, so that only the parent
 raises KeyboardInterrupt; it then terminates its workers. A worker also ends when its parent has died.
@@ -28,7 +28,7 @@ class NoWorkersError(OSError):
 
 @contextmanager
 def sigint_blocked() -> Iterator[None]:
-    """Processes and threads that this block starts never receive SIGINT; one that arrives meanwhile is raised after."""
+    """Processes and threads started in this block never receive SIGINT; one that arrives is raised on exit."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -48,11 +48,11 @@ def sigint_blocked() -> Iterator[None]:
 
 
 @contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit, so that `finally` blocks run: temporary files are removed, pools closed."""
+def exit_on_sigterm(error: type[BaseException] = SystemExit) -> Iterator[None]:
+    """SIGTERM and SIGHUP raise an error, so that `finally` blocks run: temporary files are removed, pools closed."""
 
     def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
+        raise error(128 + number)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handlers = {number: signal.signal(number, end) for number in numbers}
@@ -64,10 +64,10 @@ def exit_on_sigterm() -> Iterator[None]:
 
 
 class ProcessPool:
-    """Worker processes; a block that is left by an exception terminates them instead of waiting for their tasks.
+    """Worker processes; leaving the block by an exception terminates them instead of waiting for their tasks.
 
-    A worker that dies takes the pool with it: all tasks under way raise `WorkerDiedError`, and the next `submit` starts
-    new workers. ``initializer`` runs first in each worker.
+    If a worker dies, all running tasks raise `WorkerDiedError`, and the next `submit` starts new workers.
+    ``initializer`` runs first in each worker.
     """
 
     def __init__(self, workers: int, initializer: Callable[[], None] | None = None) -> None:
@@ -102,7 +102,7 @@ class ProcessPool:
             raise WorkerDiedError("the process that ran it ended abruptly") from error
 
     def terminate(self) -> None:
-        """End all workers now, and with them tasks under way."""
+        """End all workers now, and with them all running tasks."""
         for process in list((self._pool._processes or {}).values()):  # Python 3.14 has terminate_workers()
             process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -118,32 +118,26 @@ class ProcessPool:
 
 
 class _TerminatedError(BaseException):
-    """Not an Exception or SystemExit, which a task may catch."""
+    """A worker received SIGTERM; not an Exception or SystemExit, which a task may catch."""
 
 
 def unwind_on_sigterm(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a task of a worker; SIGTERM ends it after its `finally` blocks, which remove temporary files."""
-
-    def end(*_: object) -> None:
-        raise _TerminatedError
-
-    signal.signal(signal.SIGTERM, end)
+    """Run a task in a worker; SIGTERM ends the worker after the `finally` blocks, which remove temporary files."""
     try:
-        return function(*arguments)
-    except _TerminatedError:
-        os._exit(128 + signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with exit_on_sigterm(_TerminatedError):
+            return function(*arguments)
+    except _TerminatedError as error:
+        os._exit(error.args[0])
 
 
 def _set_up_worker(started: Any, initializer: Callable[[], None] | None) -> None:
-    def follow_parent() -> None:
+    def exit_with_parent() -> None:
         parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
+        assert parent is not None
+        parent.join()
+        os._exit(1)
 
-    threading.Thread(target=follow_parent, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
     if initializer is not None:
         initializer()
     started.set()

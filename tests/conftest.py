@@ -21,11 +21,11 @@ from quadsim.optimizers import OPTIMIZERS
 settings.register_profile("quadsim", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("quadsim")
 
-# A process in the background ignores SIGINT, and so would the processes that the tests start. (A preexec_fn would do as
-# well, but forks, and jax warns of every fork once it is imported.)
+# A background process ignores SIGINT, and so would the processes that the tests start. (A preexec_fn would also work,
+# but it forks, and jax warns of every fork once it is imported.)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MAX_KERNELS = 30  # that the default line (`-m "not slow"`) may need; each takes seconds to compile
+MAX_KERNELS = 30  # of the default tests (`-m "not slow"`); each takes seconds to compile
 KERNEL_LOG = "QUADSIM_TEST_KERNELS"  # environment variable: the folder of locks and of the list of kernels used
 ONE_WORKER = {"tests/sweeps/test_fingerprints.py"}  # files whose fixtures take longer than their tests
 
@@ -33,7 +33,7 @@ ONE_WORKER = {"tests/sweeps/test_fingerprints.py"}  # files whose fixtures take 
 class _Scheduler(LoadScopeScheduling):
     """Tests go to whichever worker is free, except that all tests of a file in `ONE_WORKER` go to the same one.
 
-    The mark ``xdist_group`` would say so too, but pytest 9.2 ignores what pytest-xdist 3.8 makes of it.
+    The mark ``xdist_group`` does not work: pytest 9.2 ignores the node ids that pytest-xdist 3.8 derives from it.
     """
 
     def _split_scope(self, nodeid):
@@ -56,7 +56,7 @@ def pytest_configure(config):
 
 
 def _share_kernels(folder):
-    """Let one worker compile a kernel while the others that need it wait; list the kernels used, by cache folder."""
+    """Let one worker compile a kernel while others that need it wait; log the kernels used, by cache folder."""
     compile_text, load_or_compile = compiler._compile, compiler._kernel.__wrapped__
 
     def counted(text, content=None):
@@ -75,9 +75,9 @@ def _share_kernels(folder):
 
 
 def kernels_used(folder):
-    """Every kernel that a test loaded or compiled, once for each cache folder; and how often one was compiled.
+    """Every kernel that a test loaded or compiled, once per cache folder; and the number of compilations.
 
-    A warm cache changes the second number, not the first. Processes that tests start are not counted.
+    A warm cache changes only the second. Processes that tests start are not counted.
     """
     lines = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
     return {(line["kernel"], line["cache"]): line["test"] for line in lines}, sum(line["compiled"] for line in lines)
@@ -92,7 +92,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_sessionfinish(session):
-    """Fail the default line where it needs more kernels than it may."""
+    """Fail the default tests if they need more than MAX_KERNELS kernels."""
     config = session.config
     if hasattr(config, "workerinput") or config.getoption("markexpr") != "not slow":
         return
@@ -104,26 +104,26 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture
 def full(request):
-    """Only where all is asked for."""
+    """Skip the test unless --full is given."""
     if not request.config.getoption("--full"):
-        pytest.skip("takes minutes: ask for it with --full")
+        pytest.skip("takes minutes: run with --full")
 
 
 @pytest.fixture
 def fastest_kernels():
-    """Lanes run side by side also where there is little to do: by default a small job uses any kernel there is."""
+    """Run lanes side by side even in small jobs, which by default use any kernel that is loaded."""
     with batching.fastest_kernels():
         yield
 
 
 @pytest.fixture
 def check_refused():
-    """Check that a call is refused as bad input, in one line that holds the sentence."""
+    """Check that a call raises InputError, in one line that contains the message."""
 
-    def check(call, sentence):
+    def check(call, message):
         with pytest.raises(InputError) as raised:
             call()
-        assert sentence in str(raised.value)
+        assert message in str(raised.value)
         assert "\n" not in str(raised.value)
 
     return check
@@ -144,7 +144,7 @@ def command(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture
 def forgotten():
-    """Unregister the rules of files that the test loads."""
+    """Unregister the rules that the test registers."""
     before = dict(OPTIMIZERS)
     yield
     for name in set(OPTIMIZERS) - set(before):

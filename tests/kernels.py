@@ -1,4 +1,4 @@
-"""Which tests need a kernel of their own, and are therefore slow; and runs that need none."""
+"""Parameters of tests that compile a kernel, and are therefore slow; and a run that needs none."""
 
 import inspect
 import itertools
@@ -17,7 +17,7 @@ DEFAULT_KERNELS = {
 
 
 def compiled(values, default=DEFAULT_KERNELS):
-    """Parameters of a test that compiles the optimizer given: slow unless its kernel is one of the default."""
+    """Parameters of a test that compiles the optimizer given: slow unless its kernel is a default one."""
     return [
         pytest.param(
             value,
@@ -29,19 +29,19 @@ def compiled(values, default=DEFAULT_KERNELS):
 
 
 def slow_except(values, *default):
-    """Parameters of a test, all of them slow but those given."""
+    """Parameters of a test, all slow except those in ``default``."""
     return slow_among(values, *(value for value in values if value not in default))
 
 
 def slow_among(values, *slow):
-    """Parameters of a test, those given slow; a tuple is the values of several."""
+    """Parameters of a test, those in ``slow`` slow; a tuple holds the values of several parameters."""
     several = [value if isinstance(value, tuple) else (value,) for value in values]
     marks = [pytest.mark.slow if value in slow else () for value in values]
-    return [pytest.param(*given, marks=mark) for given, mark in zip(several, marks, strict=True)]
+    return [pytest.param(*parameters, marks=mark) for parameters, mark in zip(several, marks, strict=True)]
 
 
 def interpreted_path(problem, optimizer, error, steps, seed):
-    """The errors of a run whose update rule Python evaluates, coordinate by coordinate: no kernel is compiled."""
+    """The errors of a run whose update rule is evaluated by Python, coordinate by coordinate: no kernel is compiled."""
     kind, blocks = type(optimizer), np.repeat(np.arange(len(problem.sizes)), problem.sizes)
     optimizer = optimizer.with_best_lr(problem, error)
     ends = {"coordinate": range(problem.dim + 1), "block": np.cumsum([0, *problem.sizes]), "all": [0, problem.dim]}
@@ -75,7 +75,7 @@ def interpreted_path(problem, optimizer, error, steps, seed):
 
 
 def call(function, optimizer, block, arguments):
-    """Call a rule with its arguments by name; all others are settings, some with a value for each block."""
+    """Call a rule with its arguments by name; all others are settings, some with a value per block."""
     names = inspect.signature(function).parameters
     settings = {name: getattr(optimizer, name) for name in names if name not in arguments}
     settings = {name: value[block] if isinstance(value, tuple) else float(value) for name, value in settings.items()}

@@ -1,4 +1,4 @@
-"""The sweep command as a process, killed and interrupted; and what its store holds afterwards."""
+"""Helpers that run the sweep command as a process, kill and interrupt it, and check its store afterwards."""
 
 import csv
 import json
@@ -16,12 +16,12 @@ from quadsim.cli import main as cli
 from quadsim.sweeps.executors import run_in_worker
 from quadsim.sweeps.store.database import CHECKSUM_COLUMN
 
-PATIENCE = 120.0  # seconds for what must happen, on a machine that does other things too
+PATIENCE = 120.0  # seconds to wait for an event, on a busy machine
 COMMON = {"case": "3,4", "kappa": "10:1e6:log10", "optimizers": "gd,frozen-adam,heavy-ball,adam,signum"}
 SHORT = {**COMMON, "seed": "0..3", "max_steps": "3e5"}  # 400 cells
-FULL = {**COMMON, "seed": "0..19", "max_steps": "4e5"}  # 2,000
-SLOW = {**COMMON, "seed": "0..3", "max_steps": "1e6"}  # 400, in some seconds: to be interrupted
-POISON = 2  # the seed whose cells end the process that runs them
+FULL = {**COMMON, "seed": "0..19", "max_steps": "4e5"}  # 2,000 cells
+SLOW = {**COMMON, "seed": "0..3", "max_steps": "1e6"}  # 400 cells that take some seconds: to be interrupted
+POISON = 2  # the seed whose cells kill the process that runs them
 
 
 def words(keys):
@@ -29,7 +29,7 @@ def words(keys):
 
 
 def begin(store, keys, *others):
-    """The sweep verb as a process of its own, at the head of a group; what it says goes to files beside the store."""
+    """Start the sweep command as the leader of a process group; its output goes to files beside the store."""
     line = [sys.executable, "-m", "quadsim", "sweep", *words(keys), f"store={store}", *others]
     with open(f"{store}.out", "w") as out, open(f"{store}.err", "w") as err:
         how = {"start_new_session": True, "cwd": Path(store).parent}
@@ -38,7 +38,7 @@ def begin(store, keys, *others):
 
 @contextmanager
 def begun(store, keys, *others):
-    """The same; whatever is left of it in the end is killed."""
+    """The same as a context manager, which kills the process group on exit."""
     process = begin(store, keys, *others)
     try:
         yield process
@@ -53,7 +53,7 @@ def kill_group(process):
 
 
 def run(store, keys, *others):
-    """The sweep verb to its end, without a complaint; what it tells."""
+    """Run the sweep command to its end, without errors; returns its JSON output."""
     with begun(store, keys, *others, "--json") as process:
         code = process.wait(PATIENCE)
     assert complaints(store) == []
@@ -62,22 +62,22 @@ def run(store, keys, *others):
 
 
 def complaints(store):
-    """The lines on standard error that do not tell how far it is."""
+    """The lines on standard error that do not report progress."""
     lines = Path(f"{store}.err").read_text().splitlines()
     return [line for line in lines if " % of " not in line and " cells (" not in line and "expected" not in line]
 
 
 def until(true, process=None):
-    """Wait for something to be true, while a process runs."""
+    """Wait until a condition is true, while a process runs."""
     end = time.monotonic() + PATIENCE
     while not true():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "timed out"
         assert process is None or process.poll() is None, f"the process ended with {process.returncode}"
         time.sleep(0.01)
 
 
 def rows(store):
-    """All rows by key, as they lie in the file, read beside whoever writes; None where there is no table yet."""
+    """All rows of the file by key, read while others write; None if there is no table yet."""
     if not Path(store).exists() or not Path(store).stat().st_size:
         return None
     with closing(sqlite3.connect(f"{Path(store).absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as base:
@@ -96,13 +96,13 @@ def many(store):
 
 
 def exported(store):
-    """The table that the export verb writes, all columns but `seconds`; rows that fail their checksum are left out."""
+    """The table that the export command writes, without `seconds` and without rows that fail their checksum."""
     out = Path(f"{store}.csv")
     assert cli.main(["export", f"store={store}", f"out={out}", "--json"]) in (0, 1)
     with open(out, newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
-    place = head.index("seconds")
-    return [[text for k, text in enumerate(line) if k != place] for line in (head, *lines)]
+    dropped = head.index("seconds")
+    return [line[:dropped] + line[dropped + 1 :] for line in (head, *lines)]
 
 
 RESULTS = {
@@ -112,38 +112,38 @@ RESULTS = {
 
 
 def differences(store, reference, kept=None):
-    """What is wrong with a store, beside one whose sweep ran in peace, and beside rows that it was seen to have."""
+    """Errors of a store, compared with one whose sweep ran undisturbed and with rows seen earlier (``kept``)."""
     ours, theirs = rows(store), rows(reference)
     plain = [{k: v for k, v in row.items() if k != "seconds"} for row in ours.values()]
     cells = [tuple(sorted((k, v) for k, v in row.items() if k not in RESULTS)) for row in plain]
-    found = []
+    errors = []
     if theirs.keys() - ours.keys():
-        found.append(f"{len(theirs.keys() - ours.keys())} lost")
+        errors.append(f"{len(theirs.keys() - ours.keys())} lost")
     if len(set(cells)) < len(cells):
-        found.append(f"{len(cells) - len(set(cells))} doubled")
+        errors.append(f"{len(cells) - len(set(cells))} doubled")
     if ours.keys() - theirs.keys():
-        found.append(f"{len(ours.keys() - theirs.keys())} of no cell")
-    if gone := [key for key, row in (kept or {}).items() if ours.get(key) != row]:
-        found.append(f"{len(gone)} not as they were")
+        errors.append(f"{len(ours.keys() - theirs.keys())} of no cell")
+    if changed := [key for key, row in (kept or {}).items() if ours.get(key) != row]:
+        errors.append(f"{len(changed)} changed")
     if exported(store) != exported(reference):
-        found.append("another table")
-    return found
+        errors.append("another table")
+    return errors
 
 
 def workers_of(pid):
-    """The processes that a process started to run chunks."""
-    found = []
+    """The worker processes that a process has started."""
+    workers = []
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
             children = (task / "children").read_text().split()
         except OSError:
             continue
-        found += [int(child) for child in children if "--multiprocessing-fork" in told_of(child)]
-    return found
+        workers += [int(child) for child in children if "--multiprocessing-fork" in told_of(child)]
+    return workers
 
 
 def told_of(pid):
-    """The command line of a process; nothing of one that is gone, or nearly."""
+    """The command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
@@ -151,7 +151,7 @@ def told_of(pid):
 
 
 def alone(process):
-    """Whether no other process of its group is left, after a while."""
+    """Whether all other processes of its group end within 20 seconds."""
     end = time.monotonic() + 20
     while left := in_group(process.pid):
         if time.monotonic() > end:
@@ -162,26 +162,26 @@ def alone(process):
 
 
 def in_group(group):
-    """The living processes of a group, without its head."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    """The running processes of a group, without its leader."""
+    running = []
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, of_group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+            state, _, of_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue
-        if int(of_group) == group and state not in "ZX" and int(place.name) != group:
-            found.append(int(place.name))
-    return found
+        if int(of_group) == group and state not in "ZX" and int(folder.name) != group:
+            running.append(int(folder.name))
+    return running
 
 
 def kill_workers(process, kills, seed, every=(0.3, 1.5), find=workers_of, ended=lambda: False):
-    """Kill a random worker again and again, each when there is one, until the process ends; how many it were."""
+    """Kill a random worker up to ``kills`` times, until the process ends; returns the number of kills."""
     chance, done = random.Random(seed), 0
     while done < kills and process.poll() is None and not ended():
         time.sleep(chance.uniform(*every))
-        if there := find(process.pid):
+        if workers := find(process.pid):
             try:
-                os.kill(chance.choice(there), signal.SIGKILL)
+                os.kill(chance.choice(workers), signal.SIGKILL)
                 done += 1
             except ProcessLookupError:
                 continue
@@ -189,22 +189,22 @@ def kill_workers(process, kills, seed, every=(0.3, 1.5), find=workers_of, ended=
 
 
 def end_at_poison(groups, keys, mark):
-    """Run a chunk; where a certain seed is in it, the process is gone."""
+    """Run a chunk; if it contains the poisoned seed, kill the process."""
     if any(group.seed == POISON for group in groups):
         os.kill(os.getpid(), signal.SIGKILL)
     return run_in_worker(groups, keys, mark)
 
 
-def check_poison(store, peace, grid, sentence):
-    """The cells of the poisoned seed, and they alone, are errors; all others are as they should be."""
-    ours, theirs = rows(store), rows(peace)
+def check_poison(store, reference, grid, message):
+    """Only the cells of the poisoned seed are errors; all others equal those of the reference."""
+    ours, theirs = rows(store), rows(reference)
     assert ours.keys() == theirs.keys()
     assert len(ours) == grid.cells
     for key, row in ours.items():
         row.pop("seconds"), theirs[key].pop("seconds")
         if row["seed"] == POISON:
-            assert (row["status"], row["error"]) == ("error", sentence)
-            said = {k: v for k, v in row.items() if k not in ("status", "error")}
-            assert said == {k: v for k, v in theirs[key].items() if k in said}
+            assert (row["status"], row["error"]) == ("error", message)
+            settings = {k: v for k, v in row.items() if k not in ("status", "error")}
+            assert settings == {k: v for k, v in theirs[key].items() if k in settings}
         else:
             assert row == theirs[key]

@@ -1,4 +1,4 @@
-"""Linear algebra of large blocks runs on one BLAS thread, and the user's own setting is left alone."""
+"""Linear algebra of large blocks runs on one BLAS thread, and the user's setting is restored."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from quadsim import _blas
 
 @pytest.fixture
 def threads():
-    """Two threads for numpy's BLAS, as on a machine of two cores; a getter of how many there are now."""
+    """Two threads for numpy's BLAS, as on a machine with two cores; a getter of the current number."""
     control = _blas.threads_of(_blas.EXTENSIONS[0])
     if control is None:
         pytest.skip("numpy's BLAS is not OpenBLAS")
@@ -29,11 +29,11 @@ def test_linear_algebra_of_large_blocks_runs_on_one_thread(threads, monkeypatch)
     seen = {}
 
     def watched(name):
-        usual = getattr(np.linalg, name)
+        original = getattr(np.linalg, name)
 
         def call(*rest, **options):
             seen.setdefault(name, set()).add(threads())
-            return usual(*rest, **options)
+            return original(*rest, **options)
 
         monkeypatch.setattr(np.linalg, name, call)
 
@@ -46,20 +46,20 @@ def test_linear_algebra_of_large_blocks_runs_on_one_thread(threads, monkeypatch)
     qs.exact(problem, qs.FrozenAdam(), max_steps=10)
     qs.spectra.law("marchenko-pastur", 40)
     assert seen == {name: {1} for name in names}
-    assert threads() == 2  # the user's own setting
+    assert threads() == 2  # the user's setting
 
 
-def test_scipy_s_own_blas_is_limited_too(threads, monkeypatch):
-    """scipy is imported inside, and its BLAS with it."""
+def test_the_blas_of_scipy_is_limited_too(threads, monkeypatch):
+    """scipy is imported inside the block, and bundles another BLAS."""
     from scipy.linalg import lapack
 
     get, set_ = _blas.threads_of(_blas.EXTENSIONS[1])
-    before, seen, usual = get(), [], lapack.dgejsv
+    before, seen, original = get(), [], lapack.dgejsv
     set_(2)
 
     def watched(*rest, **options):
         seen.append(get())
-        return usual(*rest, **options)
+        return original(*rest, **options)
 
     monkeypatch.setattr(lapack, "dgejsv", watched)
     try:
@@ -70,7 +70,7 @@ def test_scipy_s_own_blas_is_limited_too(threads, monkeypatch):
         set_(before)
 
 
-def test_the_setting_is_restored_whatever_happens(threads):
+def test_the_setting_is_restored_after_errors_and_concurrent_uses(threads):
     def failing():
         with _blas.one_thread(), _blas.one_thread():
             raise RuntimeError(threads())
@@ -85,7 +85,7 @@ def test_the_setting_is_restored_whatever_happens(threads):
             both.wait()
             return threads()
 
-    with ThreadPoolExecutor(2) as pool:  # of concurrent uses the last one restores it
+    with ThreadPoolExecutor(2) as pool:  # the last of concurrent uses restores it
         assert list(pool.map(nested, range(2))) == [1, 1]
     assert threads() == 2
 

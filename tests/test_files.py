@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def odd(tmp_path, monkeypatch):
-    """A working folder with one file of each kind; by name, how the error calls it."""
+    """A working folder with one file of each kind in `KINDS`."""
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
     Path("zero").symlink_to("/dev/zero")
@@ -73,11 +73,11 @@ def test_regular_files_are_read(odd):
         _files.read_bytes("rules", "grows", at_most=8)
 
 
-def test_a_fifo_that_takes_the_place_of_a_file_does_not_block(odd, monkeypatch):
-    """Between looking at a name and opening it, somebody puts a FIFO there."""
+def test_a_fifo_that_replaces_a_file_does_not_block(odd, monkeypatch):
+    """Between the check and the opening, the file is replaced by a FIFO."""
     Path("file").write_text("x")
-    usual = os.stat("file")
-    monkeypatch.setattr(_files.os, "stat", lambda path: usual)
+    regular = os.stat("file")
+    monkeypatch.setattr(_files.os, "stat", lambda path: regular)
     with pytest.raises(InputError, match="is a FIFO"):
         _files.read_bytes("rules", "fifo", at_most=10)
 
@@ -86,17 +86,17 @@ def test_a_fifo_that_takes_the_place_of_a_file_does_not_block(odd, monkeypatch):
 @pytest.mark.parametrize(
     "words", ["case=3 max_steps=5 rules={}", "list rules={}", "sweep case=3 max_steps=5 rules={} store=n.db"]
 )
-def test_rules_of_all_kinds(odd, capsys, name, words):
+def test_rules_files_of_all_kinds(odd, capsys, name, words):
     before = sorted(path.name for path in odd.rglob("*"))
     assert cli.main(words.format(name).split()) == 2
-    told = capsys.readouterr().err
-    assert KINDS[name] in told
-    assert len(told) <= 201
+    error = capsys.readouterr().err
+    assert KINDS[name] in error
+    assert len(error) <= 201
     assert sorted(path.name for path in odd.rglob("*")) == before
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
-def test_networks_of_all_kinds(odd, capsys, suffix):
+def test_network_files_of_all_kinds(odd, capsys, suffix):
     for name in ("loop", "zero", "folder", "nowhere"):
         Path(name + suffix).symlink_to(name)
     os.mkfifo(f"fifo{suffix}")
@@ -113,13 +113,13 @@ def test_networks_of_all_kinds(odd, capsys, suffix):
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["loop", "loop/x.html", "y" * 300, f"{'y' * 300}.html", "z/" * 3000, "large/x", "fifo",
                                   "nowhere/../large/x.html"], ids=lambda name: name[:24])  # fmt: skip
-def test_outputs_of_all_kinds(odd, capsys, words, name):
+def test_output_paths_of_all_kinds(odd, capsys, words, name):
     before = sorted(path.name for path in odd.rglob("*"))
     assert cli.main(words.format(name).split()) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert len(told.err) <= 201
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert len(err) <= 201
     assert sorted(path.name for path in odd.rglob("*")) == before
 
 
@@ -127,18 +127,18 @@ def test_error_lines_are_short_and_printable(capsys):
     for words in (["x" * 262_144], ["case=" + "9" * 262_144], ["a" * 10_000 + "=1"], ["case=3", "\x1b[31mred=1"],
                   ["case=3", "x\u202ey=1"], ["case=3", "a\x9bb"], ["case=3", "rules=" + "w " * 9_000]):  # fmt: skip
         assert cli.main(words) == 2
-        told = capsys.readouterr().err
-        assert told.endswith("\n")
-        assert len(told[:-1]) <= 200
-        assert told[:-1].isprintable()
+        line = capsys.readouterr().err
+        assert line.endswith("\n")
+        assert len(line[:-1]) <= 200
+        assert line[:-1].isprintable()
 
 
-def test_a_message_is_cut_where_it_says_least():
+def test_long_words_of_a_message_are_shortened_first():
     assert checks.one_line("a  b\nc") == "a b c"
     assert checks.one_line("\x1b[31m\ud800\u202e") == "\\x1b[31m\\ud800\\u202e"
-    told = checks.one_line(f"rules={'x' * 5000} cannot be read (File name too long)")
-    assert told.endswith("cannot be read (File name too long)")
-    assert len(told) <= 191
+    message = checks.one_line(f"rules={'x' * 5000} cannot be read (File name too long)")
+    assert message.endswith("cannot be read (File name too long)")
+    assert len(message) <= 191
     assert len(checks.one_line("word " * 1000)) <= 191
     short = "x" * 191
     assert checks.one_line(short) == short
@@ -157,14 +157,14 @@ def tiny_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("free", [8, 40])  # KB: the picture does not fit; a picture, but not the rest
+@pytest.mark.parametrize("free", [8, 40])  # KB: no figure fits; one figure fits, but not the other files
 def test_a_full_disk_is_reported_with_the_file(tiny_disk, capsys, free):
     (tiny_disk / "ballast").write_bytes(b"x" * (64 - free) * 1024)
     assert cli.main(["case=3", "max_steps=50", f"out={tiny_disk}"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"quadsim: {os.strerror(errno.ENOSPC)}: ")
-    assert "case-3-max_steps-50" in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"quadsim: {os.strerror(errno.ENOSPC)}: ")
+    assert "case-3-max_steps-50" in error
+    assert error.count("\n") == 1
     assert [path.name for path in tiny_disk.iterdir()] == ["ballast"]
 
 
@@ -176,7 +176,7 @@ def full(*_, **__):
     ("what", "suffix"), [("quadsim._artifacts._draw", ".png"), ("pandas.DataFrame.to_csv", ".csv"),
                          ("pathlib.Path.write_text", ".json")]
 )  # fmt: skip
-def test_each_kind_of_file_is_named(tmp_path, monkeypatch, capsys, what, suffix):
+def test_a_failed_write_names_the_file(tmp_path, monkeypatch, capsys, what, suffix):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(what, full)
     assert cli.main(["case=3", "max_steps=5", "out=a/b"]) == 1
@@ -225,12 +225,12 @@ def test_csv_files_are_read_to_the_last_bit(tmp_path):
     read = table.read_csv(tmp_path / "x.csv")
     assert (read["x"].to_numpy() == values).all()
     assert read["n"].dtype == np.int64
-    with open(tmp_path / "x.csv", newline="") as file:  # the control: Python's own parser says the same of each text
+    with open(tmp_path / "x.csv", newline="") as file:  # control: Python's parser reads the same number
         assert [float(line.partition(",")[0]) for line in file.readlines()[1:]] == values.tolist()
 
 
 @pytest.mark.parametrize("folder", ["quadsim", "experiments", "tests"])
-def test_nothing_reads_csv_files_by_pandas_default(folder):
+def test_csv_files_are_not_read_by_the_default_of_pandas(folder):
     """Before pandas 3.1 the default loses the last bit: `table.read_csv` is the only caller."""
     calls = [
         path.name
@@ -291,10 +291,10 @@ while time.monotonic() < end:
 
 
 def test_processes_that_lock_and_release_exclude_each_other(tmp_path):
-    """The lock file is removed and created all the time: nobody may hold one that is gone."""
+    """The lock file is removed and created repeatedly: no process may hold a lock on a removed file."""
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    all_ = [subprocess.Popen([sys.executable, "-c", TAKE], cwd=tmp_path, env=env) for _ in range(3)]
-    assert [one.wait(timeout=60) for one in all_] == [0, 0, 0]
+    processes = [subprocess.Popen([sys.executable, "-c", TAKE], cwd=tmp_path, env=env) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from quadsim._processes import ProcessPool, WorkerDiedError, sigint_blocked
 ROOT = Path(__file__).parent.parent
 
 
-def test_results_and_errors_come_back():
+def test_results_and_errors_are_returned():
     with ProcessPool(2) as pool:
         futures = [pool.submit(divmod, 7, divisor) for divisor in (2, 0)]
         assert pool.result(futures[0]) == (3, 1)
@@ -81,5 +81,5 @@ def test_no_worker_survives_and_none_prints_a_traceback(tmp_path, number):
     assert parent.stdout.readline() == "running\n"
     (os.killpg if number == signal.SIGINT else os.kill)(parent.pid, number)
     _, errors = parent.communicate(timeout=60)  # ends when no process has its standard error open
-    assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)  # the parent's own
+    assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)  # of the parent
     until(lambda: not in_group(parent.pid))

@@ -1,7 +1,7 @@
-"""The contestants: whole runs of many steps, written as efficiently as each package allows.
+"""The contestants: complete runs of many steps, written as efficiently as each package allows.
 
 A contestant turns a task into a function of no arguments that runs it from the start and returns the final weights.
-This module has quadsim, numpy, and the matrix product of the machine; `peers` has those that need other packages.
+This module has quadsim, numpy and the matrix product (dgemm); `peers` has those that need other packages.
 
 quadsim computes loss and gradient norm at every step and checks for convergence, divergence and underflow; each lane
 has its own settings. The others only compute the gradient and the update, with one learning rate for all lanes: the
@@ -22,7 +22,7 @@ from quadsim.optimizers import GD, Adam
 from quadsim.problems.block_quadratic import BlockQuadratic
 
 MAX_DENSE_DIM = 256  # up to this dimension one dense matrix may be faster than blocks
-DGEMM_SIZE = 768  # of the matrix product that gives the machine's rate
+DGEMM_SIZE = 768  # of the matrices whose product measures the machine's rate
 
 Run = Callable[[], np.ndarray]
 
@@ -53,7 +53,7 @@ class Task:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the gradients of all lanes: the least that a step costs."""
+        """Floating-point operations of the gradients of all lanes, a lower bound on those of a step."""
         return 2 * self.lanes * self.blocks.size
 
 
@@ -67,8 +67,8 @@ def problem(blocks: int, block_size: int, seed: int = 0) -> BlockQuadratic:
 class Contestant:
     """``ready(task, variant, steps)`` returns the run; the fastest variant counts.
 
-    ``overhead`` is a first guess of the seconds per step besides arithmetic; ``longer``, how many times as long as
-    others it runs, to amortize its start.
+    ``overhead`` is a first guess of the seconds per step besides arithmetic. A run takes ``longer`` times as long as
+    those of other contestants, to amortize its start.
     """
 
     name: str
@@ -83,17 +83,11 @@ def quadsim_run(task: Task, variant: str, steps: int) -> Run:
     starts = list(task.starts.reshape(-1, task.lanes).T)
 
     def run() -> np.ndarray:
-        done = solver.solve(
-            task.problem, [task.optimizer], w0=starts, max_steps=steps, tol=0, record=max(steps, 1), engine="compiled",
-            threads=task.threads,
-        )  # fmt: skip
-        return np.stack([one.w for one in done], axis=1).reshape(task.starts.shape)
+        how: dict[str, Any] = {"max_steps": steps, "record": max(steps, 1), "tol": 0, "engine": "compiled"}
+        runs = solver.solve(task.problem, [task.optimizer], w0=starts, threads=task.threads, **how)
+        return np.stack([run.w for run in runs], axis=1).reshape(task.starts.shape)
 
     return run
-
-
-def numpy_forms(task: Task) -> list[str]:
-    return [*task.forms, "block by block"]
 
 
 def numpy_run(task: Task, variant: str, steps: int) -> Run:
@@ -157,7 +151,7 @@ def _numpy_adam(adam: Adam, gradient: Callable[[], Any], w: np.ndarray, g: np.nd
 
 
 def product_run(task: Task, variant: str, steps: int) -> Run:
-    """A product of square matrices per step, by numpy's dgemm: the rate of the machine."""
+    """A product of square matrices per step, by numpy's dgemm: measures the floating-point rate of the machine."""
     a, b = np.random.default_rng(0).standard_normal((2, DGEMM_SIZE, DGEMM_SIZE))
     c = np.empty_like(a)
 
@@ -169,7 +163,7 @@ def product_run(task: Task, variant: str, steps: int) -> Run:
     return run
 
 
-# Lanes are assigned to threads in Python, in slices that start short: some milliseconds in total.
+# quadsim assigns lanes to threads in Python, in slices that start short: some milliseconds in total.
 QUADSIM = Contestant("quadsim", lambda task: ["lanes"], quadsim_run, 2e-7, longer=4)
-NUMPY = Contestant("numpy", numpy_forms, numpy_run, 1e-5)
+NUMPY = Contestant("numpy", lambda task: [*task.forms, "block by block"], numpy_run, 1e-5)
 DGEMM = Contestant("dgemm", lambda task: ["product"], product_run, 0.015)

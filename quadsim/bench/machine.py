@@ -29,7 +29,7 @@ def facts() -> dict[str, Any]:
 
 
 def others() -> Callable[[], float | None]:
-    """A function that returns the share of CPU time used by others since; None where it is not available.
+    """A function that returns the share of CPU time that others used since this call; None if it is unknown.
 
     Others are all processes except this one and its ended children, and the host of a virtual machine.
     """
@@ -48,13 +48,12 @@ def others() -> Callable[[], float | None]:
 def _used() -> tuple[float, float, float] | None:
     """CPU seconds of all cores so far: total, busy, and used by this process and its children."""
     try:
-        ticks_by_kind = [float(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-        ticks = os.sysconf("SC_CLK_TCK")
+        ticks = [float(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        ticks_per_second = os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
-    idle = ticks_by_kind[3] + ticks_by_kind[4]  # with I/O wait
-    total = sum(ticks_by_kind)
-    return total / ticks, (total - idle) / ticks, sum(os.times()[:4])
+    total, idle = sum(ticks), ticks[3] + ticks[4]  # with I/O wait
+    return total / ticks_per_second, (total - idle) / ticks_per_second, sum(os.times()[:4])
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -69,15 +68,15 @@ def _cpuinfo() -> dict[str, str]:
 
 def _caches() -> dict[str, str]:
     """The caches of the first core: {"L1d": "32K", "L2": "1024K", …}."""
-    found = {}
+    caches = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         except OSError:
             continue
         if kind != "Instruction":
-            found[f"L{level}{'d' if kind == 'Data' else ''}"] = size
-    return found
+            caches[f"L{level}{'d' if kind == 'Data' else ''}"] = size
+    return caches
 
 
 def _blas() -> str:

@@ -1,4 +1,4 @@
-"""Timing in rounds: each round runs every contestant once, so that a busy machine affects all of them.
+"""Timing in rounds: each round runs every contestant once, so that a busy machine affects all of them alike.
 
 The minimum over the rounds counts. A run of no steps (packing, allocation, dispatch) is timed in the same rounds and
 subtracted, so that the time of the steps remains. Compilation and warm-up are not timed. A process pinned to one core
@@ -31,14 +31,14 @@ MANY_PROBLEMS_TIME = 5  # `many_problems` runs this many times as long as a roun
 
 @fastest_kernels()
 def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: int) -> list[dict[str, Any]]:
-    """A row for quadsim and for each peer: microseconds per step and run, and the fraction of the machine's dgemm."""
-    entries = [_entry(one, task, seconds) for one in (DGEMM, QUADSIM, *peers) if one.variants(task)]
-    turns = [_turn(one) for _ in range(rounds) for one in entries]
+    """A row for quadsim and each peer: microseconds per step and run, and the fraction of the machine's dgemm rate."""
+    entries = [_entry(peer, task, seconds) for peer in (DGEMM, QUADSIM, *peers) if peer.variants(task)]
+    turns = [_turn(entry) for _ in range(rounds) for entry in entries]
     rows: list[dict[str, Any]] = []
-    for place, one in enumerate(entries):
-        setup, whole = (min(times) for times in zip(*turns[place :: len(entries)], strict=True))
-        step = max(whole - setup, whole / 2) / one.steps  # a longer setup was disturbed
-        if one.contestant is DGEMM:
+    for index, entry in enumerate(entries):
+        setup, whole = (min(times) for times in zip(*turns[index :: len(entries)], strict=True))
+        step = max(whole - setup, whole / 2) / entry.steps  # a setup longer than half of the run was disturbed
+        if entry.contestant is DGEMM:
             rate = 2 * loops.DGEMM_SIZE**3 / step
             continue
         rows.append(
@@ -48,14 +48,14 @@ def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: in
                 "optimizer": task.optimizer.name,
                 "lanes": task.lanes,
                 "threads": task.threads,
-                "contestant": one.contestant.name,
+                "contestant": entry.contestant.name,
                 "microseconds": 1e6 * step / task.lanes,
                 "ratio": 0.0,
                 "gflops": 1e-9 * task.flops / step,
                 "dgemm_gflops": 1e-9 * rate,
                 "fraction": task.flops / step / rate,  # replaced by `beside_dgemm`
-                "variant": one.variant,
-                "steps": one.steps,
+                "variant": entry.variant,
+                "steps": entry.steps,
                 "setup_ms": 1e3 * setup,
                 "clock": "cpu" if pinned() else "wall",
             }
@@ -66,16 +66,16 @@ def steps(task: Task, peers: Iterable[Contestant], *, seconds: float, rounds: in
 
 
 def beside_dgemm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with their fraction of the best rate of dgemm in the whole run, on as many threads.
+    """The rows with their fraction of the best dgemm rate in the whole benchmark, with as many threads.
 
-    A disturbed dgemm would favour the rest, so its best rate over all rounds counts.
+    A disturbed dgemm would favour the others, so its best rate over all rounds counts.
     """
     best: dict[int, float] = {}
     for row in rows:
         best[row["threads"]] = max(best.get(row["threads"], 0.0), row["dgemm_gflops"])
-    rates = [best[row["threads"]] for row in rows]
+    rates = (best[row["threads"]] for row in rows)
     return [
-        {**row, "dgemm_gflops": rate, "fraction": row["gflops"] / rate} for row, rate in zip(rows, rates, strict=True)
+        row | {"dgemm_gflops": rate, "fraction": row["gflops"] / rate} for row, rate in zip(rows, rates, strict=True)
     ]
 
 
@@ -94,16 +94,15 @@ def _entry(contestant: Contestant, task: Task, seconds: float) -> _Entry:
     """The fastest variant of a contestant, with enough steps to fill the seconds, warmed up."""
     _settle()
     guess = max(2, round(seconds / 8 / (contestant.overhead + task.flops / 2e10)))
-    took = {}
-    for variant in contestant.variants(task):
-        run = contestant.ready(task, variant, guess)
+
+    def warmed_up(variant: str, steps: int) -> tuple[float, Run]:
+        run = contestant.ready(task, variant, steps)
         run()
-        took[variant] = min(_seconds(run) for _ in range(TRIES))
-    variant = min(took, key=lambda name: took[name])
-    blank = contestant.ready(task, variant, 0)
-    blank()
-    setup = min(_seconds(blank) for _ in range(TRIES))
-    count = _fill(seconds * contestant.longer, max(took[variant] - setup, took[variant] / 8) / guess)
+        return min(_seconds(run) for _ in range(TRIES)), run
+
+    took, variant = min((warmed_up(variant, guess)[0], variant) for variant in contestant.variants(task))
+    setup, blank = warmed_up(variant, 0)
+    count = _fill(seconds * contestant.longer, max(took - setup, took / 8) / guess)
     run = contestant.ready(task, variant, count)
     run()
     return _Entry(contestant, variant, count, run, blank)
@@ -152,25 +151,24 @@ def many_problems(
 
     The problems are built in advance. The speed-up of the machine is that of matrix products, one on each thread.
     """
-    made = [loops.problem(blocks, block_size, seed) for seed in range(PROBLEMS)]
+    problems = [loops.problem(blocks, block_size, seed) for seed in range(PROBLEMS)]
 
     def solve(threads: int) -> Callable[[], Any]:
         how: dict[str, Any] = {"max_steps": count, "tol": 0, "record": count, "engine": "compiled", "threads": threads}
-        return lambda: solver.solve(made.__getitem__, optimizer, seed=range(PROBLEMS), **how)
+        return lambda: solver.solve(problems.__getitem__, optimizer, seed=range(PROBLEMS), **how)
 
     count, took = 25, 0.0
     solve(1)()  # compiles
     while took < MANY_PROBLEMS_TIME * seconds:
         count *= 4
         took = _seconds(solve(1))
-    task = Task(made[0], OPTIMIZERS["gd"])
+    task = Task(problems[0], OPTIMIZERS["gd"])
     few = _fill(seconds, _seconds(loops.product_run(task, "", 3)) / 3)
     products = [loops.product_run(task, "", few) for _ in range(threads)]
 
     def together() -> None:
         with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(product) for product in products]:
-                done.result()
+            list(pool.map(lambda product: product(), products))
 
     runs = (solve(1), solve(threads), products[0], together)
     turns = [[_seconds(run) for run in runs] for _ in range(rounds)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ INSTALL = "pip install 'quadsim[peers]'"
 
 def installed() -> list[str]:
     """The peers whose packages are installed."""
-    return [name for name, needs in PACKAGES.items() if all(importlib.util.find_spec(one) for one in needs)]
+    return [name for name, packages in PACKAGES.items() if all(map(importlib.util.find_spec, packages))]
 
 
 def versions(names: list[str]) -> dict[str, str]:
-    return {one: importlib.metadata.version(one) for name in names for one in PACKAGES[name]}
+    return {package: importlib.metadata.version(package) for name in names for package in PACKAGES[name]}
 
 
 def torch_variants(task: Task) -> list[str]:
@@ -38,23 +39,23 @@ def torch_run(task: Task, variant: str, steps: int) -> Run:
     torch = importlib.import_module("torch")
     torch.set_num_threads(task.threads)
     form, how = variant.split(", ")
-    optimizer = task.optimizer
+    optimizer, kind = task.optimizer, torch.optim.SGD
     settings: dict[str, Any] = {"lr": optimizer.lr, "fused": True if how == "fused" else None}
     if not isinstance(optimizer, GD):
+        kind = torch.optim.Adam
         settings |= {"betas": (optimizer.beta1, optimizer.beta2), "eps": optimizer.eps}
-    kind = torch.optim.SGD if isinstance(optimizer, GD) else torch.optim.Adam
     hessian = torch.from_numpy(task.problem.hessian() if form == "dense" else task.blocks)
 
     def run() -> np.ndarray:
         w = torch.nn.Parameter(torch.from_numpy(task.starts.copy()))
         w.grad = torch.zeros_like(w)
-        made = kind([w], **settings)
+        stepper = kind([w], **settings)
         with torch.no_grad():
             single = torch.mv if task.lanes == 1 else torch.mm
             gradient = gradient_into(w.grad, hessian, w, form, stacked=torch.bmm, single=single)
             for _ in range(steps):
                 gradient()
-                made.step()
+                stepper.step()
         return w.detach().numpy()
 
     return run
@@ -101,12 +102,9 @@ def optax_run(task: Task, variant: str, steps: int) -> Run:
     return run
 
 
-def _optax_variants(lanes_as: str) -> Any:
-    def variants(task: Task) -> list[str]:
-        fits = (task.lanes == 1) == (lanes_as == "one")
-        return [f"{form}, {lanes_as}" for form in task.forms] if fits else []
-
-    return variants
+def _optax_variants(lanes_as: str) -> Callable[[Task], list[str]]:
+    several = lanes_as != "one"
+    return lambda task: [f"{form}, {lanes_as}" for form in task.forms if (task.lanes > 1) == several]
 
 
 CONTESTANTS: dict[str, tuple[Contestant, ...]] = {

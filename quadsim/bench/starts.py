@@ -1,7 +1,7 @@
 """The time of whole processes, with a cold and with a warm kernel cache.
 
-Cold, quadsim compiles its kernels; warm, it loads them. Other libraries have no cache: importing them and running the
-first steps gives one time.
+With a cold cache quadsim compiles its kernels, with a warm one it loads them. Other libraries have no cache: the time
+is that of the import and the first steps.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def plan(peers: list[str]) -> dict[str, list[str]]:
     }
 
 
-def times(words: list[str], *, rounds: int) -> dict[str, float | None]:
-    """Seconds of `python words…`: with an empty kernel cache, and the minimum of `rounds` with the filled one.
+def times(arguments: list[str], *, rounds: int) -> dict[str, float | None]:
+    """Seconds of `python arguments…`: with an empty kernel cache, and the minimum of `rounds` with the filled one.
 
     If no kernel was compiled, cold is None.
     """
     with tempfile.TemporaryDirectory() as folder:
-        cold, compiled = _seconds(words, folder), (Path(folder) / "cache").is_dir()
-        return {"cold": cold if compiled else None, "warm": min(_seconds(words, folder) for _ in range(rounds))}
+        cold, compiled = _seconds(arguments, folder), (Path(folder) / "cache").is_dir()
+        return {"cold": cold if compiled else None, "warm": min(_seconds(arguments, folder) for _ in range(rounds))}
 
 
-def _seconds(words: list[str], folder: str) -> float:
+def _seconds(arguments: list[str], folder: str) -> float:
     paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]  # the quadsim that is running
     env = {"QUADSIM_CACHE_DIR": str(Path(folder) / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, *words]
+    command = [sys.executable, *arguments]
     began = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, env=os.environ | env, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -55,5 +55,5 @@ def _seconds(words: list[str], folder: str) -> float:
     took = time.perf_counter() - began
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ChildProcessError(f"python {' '.join(' '.join(words).split())[:40]}… failed: {last}")
+        raise ChildProcessError(f"python {' '.join(' '.join(arguments).split())[:40]}… failed: {last}")
     return took

@@ -1,10 +1,10 @@
-"""A process for each number of threads: packages read their thread count from the environment when imported.
+"""One process per part and number of threads: packages read their thread count from the environment when imported.
 
-So each part needs an interpreter of its own rather than a worker of `_processes.ProcessPool`.
+So each job needs a new interpreter rather than a worker of `_processes.ProcessPool`.
 
 With one thread the process is pinned to one core where the system supports it; with two threads it has two cores, which
-libraries use as they do by default. A worker reads its job from standard input and answers with one line per
-measurement, both in JSON.
+libraries use as they do by default. A worker reads its job from standard input and writes one line per measurement to
+standard output, both in JSON.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from quadsim._processes import sigint_blocked
+from quadsim.bench import starts
 
 PARTS = ("steps", "problems", "start")
 MAX_DIM_OF_MANY = 256  # the dimension up to which many problems are timed
@@ -40,55 +43,46 @@ class Plan:
 
     def total(self) -> int:
         """The number of measurements."""
-        return sum(len(job.labels()) for job in self.jobs())
+        return sum(len(job.measurements()) for job in self.jobs())
 
     def jobs(self) -> list[Plan]:
-        """One for each process: a part, on one number of threads."""
+        """One plan per process: a part with one number of threads."""
         jobs = []
         for part in self.parts:
             counts = {"steps": self.threads, "problems": (max(self.threads),), "start": (1,)}[part]
             jobs += [replace(self, parts=(part,), threads=(count,)) for count in counts]
-        return [job for job in jobs if job.labels()]
+        return [job for job in jobs if job.measurements()]
 
-    def labels(self) -> list[str]:
-        """The labels of the measurements of one job."""
+    def measurements(self) -> dict[str, Any]:
+        """The measurements of one job by label: the arguments of `python`, or (size, optimizer, lanes)."""
         (part,), (threads,) = self.parts, self.threads
         if part == "start":
-            from quadsim.bench import starts
-
-            return list(starts.plan(list(self.peers)))
-        kinds = [(size, name) for size in self.sizes for name in self.optimizers]
+            return starts.plan(list(self.peers))
         if part == "problems":
-            return [
-                f"{_size(size)} {name}" for size, name in kinds if threads > 1 and size[0] * size[1] <= MAX_DIM_OF_MANY
-            ]
-        return [f"{_size(size)} {name}, lanes {lanes}" for size, name in kinds for lanes in self.lanes]
-
-
-def _size(size: tuple[int, int]) -> str:
-    return f"{size[0]}×{size[1]}"
+            sizes = [(n, k) for n, k in self.sizes if threads > 1 and n * k <= MAX_DIM_OF_MANY]
+            return {f"{n}×{k} {name}": ((n, k), name, 1) for (n, k), name in product(sizes, self.optimizers)}
+        settings = product(self.sizes, self.optimizers, self.lanes)
+        return {f"{n}×{k} {name}, lanes {lanes}": ((n, k), name, lanes) for (n, k), name, lanes in settings}
 
 
 def measured(plan: Plan) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """All measurements of the plan, as they finish: (part, label, rows)."""
     for job in plan.jobs():
-        for label, rows in zip(job.labels(), _answers(job), strict=True):
+        for label, rows in zip(job.measurements(), _answers(job), strict=True):
             yield job.parts[0], label, rows
 
 
 def _answers(job: Plan) -> Iterator[list[dict[str, Any]]]:
-    """The answers of a worker process to the job, line by line."""
+    """Run the job in a worker process; yields the rows of each measurement."""
     (part,), (threads,) = job.parts, job.threads
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     env = os.environ | dict.fromkeys(names, str(threads if part == "steps" else 1))
     if threads == 1 and not hasattr(os, "sched_setaffinity"):
         env["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
         with sigint_blocked():
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "quadsim.bench"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=env, text=True, encoding="utf-8",
-            )  # fmt: skip
+            worker = subprocess.Popen([sys.executable, "-m", "quadsim.bench"], env=env, encoding="utf-8", **pipes)
         assert worker.stdin is not None
         assert worker.stdout is not None
         try:
@@ -97,8 +91,8 @@ def _answers(job: Plan) -> Iterator[list[dict[str, Any]]]:
             for line in worker.stdout:
                 yield json.loads(line)
             if worker.wait():
-                complaints.seek(0)
-                last = (complaints.read().strip().splitlines() or [f"exit code {worker.returncode}"])[-1]
+                errors.seek(0)
+                last = (errors.read().strip().splitlines() or [f"exit code {worker.returncode}"])[-1]
                 raise ChildProcessError(f"measuring {part} with threads={threads} failed: {last}")
         finally:
             worker.kill()
@@ -118,24 +112,19 @@ def serve() -> None:
 
 
 def _measure(job: Plan) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each line, in the order of the labels."""
-    from quadsim.bench import loops, measure, peers, starts
-
-    (part,), (threads,) = job.parts, job.threads
-    how: dict[str, Any] = {"seconds": job.seconds, "rounds": job.rounds}
-    if part == "start":
-        for what, words in starts.plan(list(job.peers)).items():
-            yield [{"start": what, **starts.times(words, rounds=WARM_STARTS)}]
+    """The rows of each measurement, in the order of `Plan.measurements`."""
+    if job.parts[0] == "start":
+        for label, arguments in job.measurements().items():
+            yield [{"start": label, **starts.times(arguments, rounds=WARM_STARTS)}]
         return
-    contestants = [one for name in job.peers for one in peers.CONTESTANTS[name]]
-    for size in job.sizes:
-        if part == "problems" and size[0] * size[1] > MAX_DIM_OF_MANY:
-            continue
-        problem = loops.problem(*size)
-        for name in job.optimizers:
-            optimizer = measure.OPTIMIZERS[name]
-            if part == "problems":
-                yield [measure.many_problems(*size, optimizer, threads, **how)]
-                continue
-            for lanes in job.lanes:
-                yield measure.steps(loops.Task(problem, optimizer, lanes, threads), contestants, **how)
+    from quadsim.bench import loops, measure, peers
+
+    how: dict[str, Any] = {"seconds": job.seconds, "rounds": job.rounds}
+    contestants = [contestant for name in job.peers for contestant in peers.CONTESTANTS[name]]
+    problem = lru_cache(maxsize=1)(loops.problem)
+    for (blocks, block_size), name, lanes in job.measurements().values():
+        optimizer, (threads,) = measure.OPTIMIZERS[name], job.threads
+        if job.parts[0] == "problems":
+            yield [measure.many_problems(blocks, block_size, optimizer, threads, **how)]
+        else:
+            yield measure.steps(loops.Task(problem(blocks, block_size), optimizer, lanes, threads), contestants, **how)

@@ -5,7 +5,6 @@ A run that diverged or underflowed has an infinite objective.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,11 +21,10 @@ from quadsim.problems.block_quadratic import BlockQuadratic
 OBJECTIVES = ("final-loss", "steps-to-tol", "mean-log-loss")
 MIN_LOSS, MIN_RELATIVE_LOSS = 1e-300, 1e-12  # smaller losses are replaced by these
 MAX_HELD = 2_000_000  # recorded points, and entries of drawn Hessians, in memory at a time
-SET_BY_PROTOCOL = {  # arguments of `solve`
-    "problem", "optimizer", "w0", "e0", "seed", "max_steps", "tol", "record", "engine", "threads", "progress",
-}  # fmt: skip
+CONDITIONS = ("start", "noise", "schedule")  # the other arguments of `solve` that a protocol takes
 
 Draw = Callable[[int], BlockQuadratic]
+Progress = Callable[[str, int, int], None]  # of (label of the round, seeds done, seeds in the round)
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class EvaluationProtocol:
     max_steps: int | None = None
     tol: float = 1e-6
     threads: int | None = None
-    how: Mapping[str, Any] = field(default_factory=dict)  # other arguments of `solve`: noise, schedule, start
+    how: Mapping[str, Any] = field(default_factory=dict)  # by name in `CONDITIONS`
 
     def __post_init__(self) -> None:
         checks.choice("objective", self.objective, OBJECTIVES)
@@ -55,53 +53,57 @@ class EvaluationProtocol:
         max_steps = default if self.max_steps is None else self.max_steps
         object.__setattr__(self, "max_steps", checks.whole("max_steps", max_steps, at_least=1, at_most=MAX_STEPS))
         object.__setattr__(self, "tol", checks.real("tol", self.tol, above=0, below=1))
-        allowed = [name for name in inspect.signature(solve).parameters if name not in SET_BY_PROTOCOL]
         for key in self.how:
-            checks.choice("argument", key, allowed)
+            checks.choice("argument", key, CONDITIONS)
 
     @property
     def record_every(self) -> int:
-        """The distance of recorded steps: 1, or more for a long run."""
+        """The interval between recorded steps: 1, or more for a long run."""
         assert self.max_steps is not None
         return self.max_steps // MAX_RECORDED + 1
 
     def score(self, run: Trajectory) -> float:
         """The objective of a run."""
-        if diverged(run) or underflowed(run):
-            return np.inf
-        if self.objective == "final-loss":
-            return log_loss(run)
+        final = log_loss(run)
+        if self.objective == "final-loss" or np.isposinf(final):
+            return final
         if self.objective == "steps-to-tol":
             return np.inf if run.steps_to_tol is None else float(np.log10(max(run.steps_to_tol, 1)))
         assert self.max_steps is not None
         relative = run.loss / run.loss[0] if run.loss[0] else np.zeros_like(run.loss)
-        at = np.arange(
-            self.record_every, self.max_steps + 1, self.record_every
-        )  # a run that ended earlier keeps its last loss
-        return float(np.interp(at, run.steps, np.log10(np.maximum(relative, MIN_RELATIVE_LOSS))).mean())
+        steps = np.arange(self.record_every, self.max_steps + 1, self.record_every)
+        # A run that ended earlier keeps its last loss.
+        return float(np.interp(steps, run.steps, np.log10(np.maximum(relative, MIN_RELATIVE_LOSS))).mean())
 
     def runs(
-        self, draw: Draw, optimizers: Sequence[Optimizer], seeds: Sequence[int], *, whole: bool, progress: Callable
+        self,
+        draw: Draw,
+        optimizers: list[Optimizer],
+        seeds: list[int],
+        progress: Progress | None,
+        label: str,
+        *,
+        whole: bool = False,
     ) -> Iterator[list[Trajectory]]:
-        """The optimizers' runs, seed by seed; with the path recorded (``whole``), or only as the objective needs it."""
+        """The optimizers' runs, seed by seed; ``whole`` records the path even if the objective does not need it."""
         assert self.max_steps is not None
+        report = progress or (lambda label, done, total: None)
         record: int | str = self.record_every if whole or self.objective == "mean-log-loss" else self.max_steps
         tol, points = 0.0, self.max_steps // int(record) + 2
         if self.objective == "steps-to-tol":
             tol, record = self.tol, "log" if whole else record
         count = max(MAX_HELD // (points * len(optimizers)), 1)
         for first in range(0, len(seeds), count):
-            part = seeds[first : first + count]
             runs = solve(
                 draw,
-                list(optimizers),
-                seed=part,
+                optimizers,
+                seed=seeds[first : first + count],
                 max_steps=self.max_steps,
                 tol=tol,
                 record=record,
                 engine="compiled",
                 threads=self.threads,
-                progress=lambda done: progress(first + done),  # noqa: B023
+                progress=lambda done: report(label, first + done, len(seeds)),  # noqa: B023
                 **self.how,
             )
             for begin in range(0, len(runs), len(optimizers)):
@@ -131,7 +133,7 @@ def underflowed(run: Trajectory) -> bool:
 
 
 def cached_draw(draw: Draw | BlockQuadratic) -> Draw:
-    """The draw with a cache of small problems; a fixed problem is the same for all seeds."""
+    """The draw with a cache of small problems; a fixed problem serves all seeds."""
     if isinstance(draw, BlockQuadratic):
         return lambda seed: draw
     if not callable(draw):
@@ -153,15 +155,15 @@ def cached_draw(draw: Draw | BlockQuadratic) -> Draw:
 
 
 def seed_list(name: str, seed: Any, at_least: int = 1) -> list[int]:
-    """The distinct seeds of an int or of a list of them."""
+    """The seeds of an int or a list of ints, which must be distinct."""
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
         seed = [seed]
-    if isinstance(seed, str | Mapping) or not isinstance(seed, Sequence | np.ndarray | range):
+    if isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray):
         raise InputTypeError(f"{name} must be a list of whole numbers, got {checks.shown(seed)}")
-    listed = [checks.whole(name, one, at_least=0) for one in seed]
-    if len(set(listed)) < len(listed):
-        twice = next(seed for seed in listed if listed.count(seed) > 1)
-        raise InputError(f"{name} must differ from each other, got {twice} twice")
-    if len(listed) < at_least:
-        raise InputError(f"{name} must name at least {at_least}, got {len(listed)}")
-    return listed
+    seeds = [checks.whole(name, number, at_least=0) for number in seed]
+    if len(set(seeds)) < len(seeds):
+        twice = next(number for number in seeds if seeds.count(number) > 1)
+        raise InputError(f"{name} must hold distinct seeds, got {twice} twice")
+    if len(seeds) < at_least:
+        raise InputError(f"{name} must hold at least {at_least} seed{'s' * (at_least > 1)}, got {len(seeds)}")
+    return seeds

@@ -16,17 +16,10 @@ from quadsim import _validation as checks
 from quadsim._quantiles import quantile
 from quadsim._validation import InputError, InputTypeError
 from quadsim.comparison import statistics, tables
-from quadsim.comparison.evaluation import (
-    Draw,
-    EvaluationProtocol,
-    cached_draw,
-    diverged,
-    seed_list,
-)
+from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, cached_draw, diverged, seed_list
 from quadsim.comparison.search import Search
 from quadsim.comparison.tables import Results
-from quadsim.comparison.tuning import Progress, Tuned, outcome, run_searches
-from quadsim.engine.solver import check_noise
+from quadsim.comparison.tuning import Tuned, outcome, run_searches
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 
@@ -46,10 +39,10 @@ class Comparison:
         - ``lr`` (and ``settings``, if others were tuned); ``edge``, ``failed`` and ``given`` as in `Tuned`;
         - ``lower``, ``median``, ``upper``: quartiles of the result over the confirmation seeds, without runs that
           underflowed: losses, steps, or decades for "mean-log-loss";
-        - ``against``: the reference, None in its own row;
+        - ``against``: the reference; None in the reference's row;
         - ``difference``: the median of the paired differences to the reference in decades (of loss, or of steps),
           negative where the optimizer is better; ``low`` to ``high``: its interval, absent with too few seeds;
-        - ``p``: of the sign test; ``p_adjusted``: by Holm's method, for ``comparisons`` of them; ``verdict``;
+        - ``p``: of the sign test; ``p_adjusted``: by Holm's method for ``comparisons`` tests; ``verdict``;
         - ``wins``: the share of seeds on which it beat the reference, ties and undecided pairs counting half;
         - ``diverged``, ``underflow``: the shares of seeds on which it did; ``absent``: on which it diverged, or did not
           reach tol; ``rose``: on which it diverged, or ended above its start; ``undecided``: on which it or the
@@ -62,7 +55,7 @@ class Comparison:
     bands : DataFrame
         Quartiles of ``measure`` over the confirmation seeds, step by step, without runs that underflowed.
     comparisons : int
-        The number of comparisons that p-values are adjusted for: see `corrected`.
+        The number of comparisons for which p-values are adjusted; see `corrected`.
     tuned : dict
         `Tuned` by the optimizer's name.
     """
@@ -107,7 +100,7 @@ def compare(
     draw : callable or BlockQuadratic
         ``draw(seed)`` is the problem; a fixed problem has a new start (and noise) for each seed.
     optimizers : dict or list
-        Optimizers by name; in a list each has its own name, which must differ.
+        Optimizers by name, or a list of optimizers with distinct names.
     seed : list of int
         The draws to compare on, at least two.
     tuning_seed : list of int, optional
@@ -119,19 +112,19 @@ def compare(
     grids : dict, optional
         Grids by optimizer name, as in `tune`; an optimizer with one value for each setting is not tuned.
     level : float
-        Of each interval: two order statistics of the paired differences, which enclose their median with at least this
-        probability, given the tuned settings, whatever the law of the differences. It is widened to the hull over every
-        pair of settings that a fifth of the bootstrap resamples of the tuning seeds choose, since otherwise the
-        randomness of tuning could make equal optimizers differ. At 0.95 it takes 6 seeds. Intervals are per comparison,
-        not simultaneous.
+        The level of each interval: two order statistics of the paired differences, which enclose their median with at
+        least this probability, given the tuned settings, whatever the distribution of the differences. It is widened to
+        the hull over every pair of settings that a fifth of the bootstrap resamples of the tuning seeds choose, since
+        otherwise the randomness of tuning could make equal optimizers differ. The level 0.95 needs 6 seeds. Intervals
+        are per comparison, not simultaneous.
     objective, max_steps, tol, refine, extend, progress, how :
         As in `tune`.
 
     The verdict is "better" or "worse" where a two-sided sign test, dual to the interval, rejects at 1 − level after
     Holm's correction for the number of comparisons with the reference. Differences up to what a finer grid of learning
     rates might give the other optimizer (`Tuned.slack`) do not count. Otherwise it is "no difference found", or "too
-    few seeds" if that number cannot be significant with so many comparisons. It is "diverged", "underflow" or "not
-    reached" where the optimizer did so on most draws.
+    few seeds" if that many seeds cannot be significant with so many comparisons. It is "diverged", "underflow" or "not
+    reached" where the optimizer failed in this way on most draws.
 
     Two runs that both failed are a tie. A run that underflowed has no result: its pair is undecided, a win for neither,
     and counts as −∞ at the lower end of the interval and as ∞ at the upper one. The verdict is "undecided" where most
@@ -142,15 +135,11 @@ def compare(
     named = _named(optimizers)
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
     level = checks.real("level", level, above=0, below=1)
-    confirm = seed_list("seed", seed)
-    if len(confirm) < 2:
-        raise InputError(f"a comparison needs at least two seeds, got {len(confirm)}")
+    confirm = seed_list("seed", seed, at_least=2)
     tuning = _tuning_seeds(confirm, tuning_seed)
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
         checks.choice("optimizer", name, named)
-    for optimizer in named.values():
-        check_noise(optimizer, how.get("noise"))
     draw = cached_draw(draw)
     first = draw(tuning[0])
     searches = {
@@ -160,31 +149,31 @@ def compare(
     run_searches(draw, list(searches.values()), tuning, protocol, progress)
     tuned = {name: outcome(search, protocol) for name, search in searches.items()}
 
-    report = progress or (lambda what, done, total: None)
     choices = {name: statistics.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
     lanes = [(name, int(k)) for name, chosen in choices.items() for k in np.union1d(chosen, 0)]
-    rows = protocol.runs(
-        draw,
-        [tuned[name].leaders[k][0] for name, k in lanes],
-        confirm,
-        whole=True,
-        progress=lambda done: report("confirming", done, len(confirm)),
-    )
+    leaders = [tuned[name].leaders[k][0] for name, k in lanes]
+    rows = protocol.runs(draw, leaders, confirm, progress, "confirming", whole=True)
     results = {name: Results(len(tuned[name].leaders), len(confirm)) for name in named}
     for index, row in enumerate(rows):
         for (name, k), run in zip(lanes, row, strict=True):
             results[name].add(k, index, run, protocol)
-    where = {"problem": first.name, "minimizer": first.minimizer_kind}
-    who = {name: {**where, "optimizer": name, "label": _label(name, named[name])} for name in named}
-    slacks = {name: best.slack for name, best in tuned.items()}
-    against = {name: _against_reference(name, reference, results, choices, slacks, level) for name in named}
-    made = Comparison(
-        summary=tables.summary(who, tuned, results, against, protocol),
-        runs=tables.records(who, results, reference, confirm),
+    ids = {
+        name: {
+            "problem": first.name,
+            "minimizer": first.minimizer_kind,
+            "optimizer": name,
+            "label": optimizer.label if name == optimizer.name else name,
+        }
+        for name, optimizer in named.items()
+    }
+    against = {name: _against_reference(name, reference, tuned, results, choices, level) for name in named}
+    comparison = Comparison(
+        summary=tables.summary(ids, tuned, results, against, protocol),
+        runs=tables.records(ids, results, reference),
         tried=tables.joined(
-            [best.tried.assign(**who[name])[[*who[name], *best.tried]] for name, best in tuned.items()]
+            [best.tried.assign(**ids[name])[[*ids[name], *best.tried]] for name, best in tuned.items()]
         ),
-        bands=tables.joined([tables.band(results[name].without_underflow(), protocol, who[name]) for name in named]),
+        bands=tables.joined([tables.band(results[name].without_underflow(), protocol, ids[name]) for name in named]),
         tuned=tuned,
         problem=first.name,
         reference=reference,
@@ -194,7 +183,7 @@ def compare(
         seeds=confirm,
         tuning_seeds=tuning,
     )
-    return corrected([made])[0]
+    return corrected([comparison])[0]
 
 
 def corrected(made: Sequence[Comparison]) -> list[Comparison]:
@@ -202,64 +191,52 @@ def corrected(made: Sequence[Comparison]) -> list[Comparison]:
 
     `compare` does so for the optimizers of one call; comparisons that are reported together form one family.
     """
-    summaries = [one.summary for one in made]
+    summaries = [comparison.summary for comparison in made]
     p = np.concatenate([summary.loc[summary["against"].notna(), "p"].to_numpy(dtype=float) for summary in summaries])
     adjusted = iter(statistics.holm(p))
-    found = []
-    for one, summary in zip(made, summaries, strict=True):
+    results = []
+    for comparison, summary in zip(made, summaries, strict=True):
         rows = summary.to_dict("records")
         for row in rows:
             row["comparisons"] = p.size
-            if row["optimizer"] == one.reference:
-                row["verdict"] = _failure(row) or "–"
-            else:
+            if row["optimizer"] != comparison.reference:
                 row["p_adjusted"] = float(next(adjusted))
-                row["verdict"] = _verdict(row, one.level)
+            row["verdict"] = _verdict(row, comparison)
         columns = {key: [row[key] for row in rows] for key in ("p_adjusted", "comparisons", "verdict")}
-        found.append(replace(one, summary=summary.assign(**columns), comparisons=int(p.size)))
-    return found
+        results.append(replace(comparison, summary=summary.assign(**columns), comparisons=int(p.size)))
+    return results
 
 
-def _failure(row: dict[Any, Any]) -> str | None:
-    """How the optimizer failed on most draws, if it did."""
-    for key, verdict in (("diverged", "diverged"), ("underflow", "underflow"), ("absent", "not reached")):
+def _verdict(row: dict[Any, Any], comparison: Comparison) -> str:
+    for key in ("diverged", "underflow", "absent", "undecided"):
         if row[key] > 0.5:
-            return verdict
-    return None
-
-
-def _verdict(row: dict[Any, Any], level: float) -> str:
-    if failure := _failure(row):
-        return failure
-    if row["undecided"] > 0.5:
-        return "undecided"
-    if row["seeds"] < statistics.min_items(level):
+            return "not reached" if key == "absent" else key
+    if row["optimizer"] == comparison.reference:
+        return "–"
+    level, seeds = comparison.level, row["seeds"]
+    alpha = (1 - level) * (1 + statistics.P_ROUNDING)
+    if seeds < statistics.min_items(level):
         return "too few seeds"
-    if _rejects(row["p_adjusted"], level):
+    if row["p_adjusted"] <= alpha:
         return "better" if row["difference"] < 0 else "worse"
-    if _rejects(row["p"], level) and row["seeds"] < statistics.min_items(level, row["comparisons"]):
+    if row["p"] <= alpha and seeds < statistics.min_items(level, row["comparisons"]):
         return "too few seeds"
     return "no difference found"
 
 
-def _rejects(p: float, level: float) -> bool:
-    return p <= (1 - level) * (1 + statistics.P_ROUNDING)
-
-
 def _named(optimizers: Any) -> dict[str, Optimizer]:
+    if isinstance(optimizers, str) or not isinstance(optimizers, Mapping | Sequence):
+        raise InputTypeError(f"optimizers must be a list, or a dict by name, got {checks.shown(optimizers)}")
+    named: dict[Any, Any] = {}
     if isinstance(optimizers, Mapping):
-        named = dict(optimizers)
-    else:
-        if isinstance(optimizers, str) or not isinstance(optimizers, Sequence):
-            raise InputTypeError(f"optimizers must be a list, or a dict by name, got {checks.shown(optimizers)}")
-        named = {}
-        for optimizer in optimizers:
-            name = getattr(optimizer, "name", optimizer)
-            if name in named:
-                raise InputError(f"optimizer {name} is named twice: give a dict with a name for each")
-            named[name] = optimizer
+        optimizers, named = (), dict(optimizers)
+    for optimizer in optimizers:
+        name = getattr(optimizer, "name", optimizer)
+        if name in named:
+            raise InputError(f"optimizer {name} is named twice: give a dict with a name for each")
+        named[name] = optimizer
     if not named:
-        raise InputError("optimizers must name at least one")
+        raise InputError("optimizers must hold at least one optimizer")
     for name, optimizer in named.items():
         if not isinstance(optimizer, Optimizer) or not isinstance(name, str):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
@@ -272,23 +249,19 @@ def _tuning_seeds(confirm: list[int], tuning_seed: Any) -> list[int]:
     tuning = seed_list("tuning_seed", tuning_seed)
     if both := sorted(set(tuning) & set(confirm)):
         listed = ", ".join(map(str, both[:5])) + (", …" if len(both) > 5 else "")
-        raise InputError(f"tuning seeds must not be among the seeds that confirm, but {listed} are in both")
+        raise InputError(f"tuning_seed must be disjoint from seed, but {listed} are in both")
     return tuning
-
-
-def _label(name: str, optimizer: Optimizer) -> str:
-    return optimizer.label if name == optimizer.name else name
 
 
 def _against_reference(
     name: str,
     reference: str,
+    tuned: dict[str, Tuned],
     results: dict[str, Results],
     choices: dict[str, np.ndarray],
-    slacks: dict[str, float],
     level: float,
 ) -> dict[str, Any]:
-    """How an optimizer compares with the reference, before any correction for several comparisons."""
+    """How an optimizer compares with the reference, before the correction for several comparisons."""
     mine, theirs = results[name], results[reference]
     row: dict[str, Any] = {
         "against": None,
@@ -312,6 +285,6 @@ def _against_reference(
         "difference": float(quantile(decided, 0.5, "linear")) if decided.size else np.nan,
         "low": low,
         "high": high,
-        "p": min(statistics.sign_test(possible, below=slacks[reference], above=slacks[name])),
+        "p": min(statistics.sign_test(possible, below=tuned[reference].slack, above=tuned[name].slack)),
         "wins": float(np.mean(np.where(np.isnan(chosen), 0.5, np.where(chosen == 0, 0.5, chosen < 0)))),
     }

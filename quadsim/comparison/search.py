@@ -1,7 +1,7 @@
 """The search over an optimizer's settings: a coarse grid, extended where its best lies on the edge, then midpoints.
 
 Ask/tell interface: `ask` returns the trials to run next, `tell` records their results. The search itself runs only a
-few steps, to guess the scale of the learning rate.
+few steps, to estimate the scale of the learning rate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._quantiles import quantile, quartiles
 from quadsim._validation import InputError, InputTypeError
-from quadsim.engine.solver import solve
+from quadsim.engine.solver import check_noise, solve
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.noise import Noise
@@ -33,12 +33,13 @@ class Search:
         optimizer: Optimizer,
         problem: BlockQuadratic,
         grid: Any = None,
-        refine: Any = None,
-        extend: Any = None,
+        refine: int | None = None,
+        extend: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
+        check_noise(optimizer, noise)
         settings = _settings(optimizer, grid)
         given = "lr" in settings
         self.refine = checks.whole("refine", (0 if given else REFINE) if refine is None else refine, at_least=0)
@@ -74,16 +75,15 @@ class Search:
         if self.given:
             return []
         if not self.rows:
-            level = {"level": self.first_level}
-            return [{**other, "lr": lr, **level} for other in self.others for lr in self.lrs]
+            return [{**other, "lr": lr, "level": self.first_level} for other in self.others for lr in self.lrs]
         if len(self.lrs) == 1:
             return []
         if beyond := [trial for other in self.others for trial in self._beyond(other)]:
             return beyond
-        if self.rounds == self.refine or not np.isfinite(min(self.rows, key=_rank)["median"]):
+        best = self.ranked()[0]
+        if self.rounds == self.refine or not np.isfinite(best["median"]):
             return []
         self.rounds += 1
-        best = min(self.rows, key=_rank)
         lrs = [row["lr"] for row in self.neighbours(best)]
         at = lrs.index(best["lr"])
         between = [lrs[k] ** 0.5 * lrs[k + 1] ** 0.5 for k in (at - 1, at) if 0 <= k < len(lrs) - 1]
@@ -93,28 +93,31 @@ class Search:
         self, trial: dict[str, Any], scores: np.ndarray, losses: np.ndarray, diverged: np.ndarray, underflow: np.ndarray
     ) -> None:
         """Record the results of a trial, seed by seed."""
-        found = {name: float(value) for name, value in quartiles(scores, "linear").items()}
-        shares = {"diverged": float(diverged.mean()), "underflow": float(underflow.mean())}
-        self.rows.append(
-            {**trial, **found, **shares, "log_loss": float(quantile(losses, 0.5, "linear")), "scores": scores}
-        )
+        summary = {
+            **{name: float(value) for name, value in quartiles(scores, "linear").items()},
+            "diverged": float(diverged.mean()),
+            "underflow": float(underflow.mean()),
+            "log_loss": float(quantile(losses, 0.5, "linear")),
+        }
+        self.rows.append({**trial, **summary, "scores": scores})
 
     def ranked(self) -> list[dict[str, Any]]:
         """All trials, the best first: by their medians, then upper and lower quartiles, and so on."""
         return sorted(self.rows, key=_rank)
 
-    def _other(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {name: row[name] for name in self.others[0]}
+    def _other(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a trial but for the learning rate."""
+        return {name: trial[name] for name in self.others[0]}
 
-    def neighbours(self, row: dict[str, Any]) -> list[dict[str, Any]]:
-        """The trials that differ from this one in the learning rate alone, by learning rate."""
-        other = self._other(row)
+    def neighbours(self, trial: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The trials that differ from this one at most in the learning rate, by learning rate."""
+        other = self._other(trial)
         return sorted((row for row in self.rows if self._other(row) == other), key=lambda row: row["lr"])
 
     def _beyond(self, other: dict[str, Any]) -> list[dict[str, Any]]:
         """One decade more if the best learning rate at these settings lies at an end of the grid, up to the limit."""
-        rows = [row for row in self.rows if self._other(row) == other]
-        best, lrs = min(rows, key=_rank), sorted(row["lr"] for row in rows)
+        rows = self.neighbours(other)
+        best, lrs = min(rows, key=_rank), [row["lr"] for row in rows]
         limit = self.extend * (1 - 1e-9)
         if best["lr"] == lrs[0] and np.log10(self.lrs[0] / lrs[0]) < limit:
             end, sign = lrs[0], -1
@@ -142,46 +145,37 @@ def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
             raise InputTypeError(f"{optimizer.name}.{name} must be a list of values to try, got {checks.shown(values)}")
         listed = [value.item() if isinstance(value, np.generic) else value for value in values]
-        what = f"the grid of {optimizer.name}.{name}"
+        label = f"the grid of {optimizer.name}.{name}"
         if not listed:
-            raise InputError(f"{what} is empty: give at least one value")
+            raise InputError(f"{label} is empty: give at least one value")
         if any(not isinstance(value, int | float | str | tuple) for value in listed):
-            raise InputTypeError(f"{what} must be a plain list of values, got {checks.shown(listed)}")
+            raise InputTypeError(f"{label} must be a plain list of values, got {checks.shown(listed)}")
         if len(set(listed)) < len(listed):
-            raise InputError(f"{what} holds a value twice: {checks.shown(listed)}")
+            raise InputError(f"{label} holds a value twice: {checks.shown(listed)}")
         for value in listed:
             replace(optimizer, **{name: value})  # raises if the value is not valid
-        settings[name] = listed
         if name == "lr" and len(listed) > 1:
-            settings[name] = [checks.real(f"{optimizer.name}.lr", value, above=0) for value in listed]
+            listed = [checks.real(f"{optimizer.name}.lr", value, above=0) for value in listed]
+        settings[name] = listed
     return settings
 
 
-def _first_guess(optimizer: Optimizer, problem: BlockQuadratic, noise: Noise | None = None) -> float:
+def _first_guess(optimizer: Optimizer, problem: BlockQuadratic, noise: Noise | None) -> float:
     """1/L for a method whose steps grow with the gradient, as GD's do; 0.01 for one that normalises them, as Adam does.
 
     Measured by a few tiny steps from three initial errors, the last four times the first. Batch noise is included: it
     scales with the error, and the search needs its kernel anyway. Other noise does not scale and is omitted.
     """
-    error, lr = problem.initial_error(0), 1e-6 / problem.lipschitz
-    errors = [scale * error for scale in (1.0, 2.0, 4.0)]
+    tiny = replace(optimizer, lr=1e-6 / problem.lipschitz)
+    errors = [scale * problem.initial_error(0) for scale in (1.0, 2.0, 4.0)]
     batches = Noise() if noise is None else Noise(batch=noise.batch, factor=noise.factor)
-    runs = solve(
-        problem,
-        [replace(optimizer, lr=lr)],
-        e0=errors,
-        max_steps=8,
-        tol=0,
-        engine="compiled",
-        noise=batches,
-        threads=1,
-    )
+    runs = solve(problem, [tiny], e0=errors, max_steps=8, tol=0, engine="compiled", noise=batches, threads=1)
     moved = [float(np.linalg.norm(run.w - run.w0)) for run in runs]
     return 1 / problem.lipschitz if moved[2] > 2 * moved[0] else 0.01
 
 
 def _block_rates(optimizer: Optimizer, problem: BlockQuadratic) -> tuple[float, ...] | None:
-    """The learning rates by block, if the optimizer has one for each; the grid then holds common factors."""
+    """The learning rates by block, if the optimizer has one per block; the grid then holds common factors."""
     lr = optimizer.lr
     if lr is None:
         try:

@@ -61,9 +61,9 @@ def order_statistic(count: int, level: float) -> int:
 def sign_test(differences: Any, below: float = 0.0, above: float = 0.0) -> tuple[float, float]:
     """Two-sided p-values for "the median is below −``below``" and for "it is above ``above``".
 
-    Twice the probability that a fair coin shows as many heads as items lie there; ties and NaN support neither. The
-    first is at most 1 − level exactly where `median_interval` ends below −``below``. For several rows of items, (rows,
-    items), each is the largest over the rows.
+    Twice the probability that a fair coin shows at least as many heads as items lie there; ties and NaN support
+    neither. The first is at most 1 − level exactly where `median_interval` ends below −``below``. For several rows of
+    items, (rows, items), each is the largest over the rows.
     """
     values = np.atleast_2d(np.asarray(differences, dtype=float))
     count = values.shape[1]
@@ -99,11 +99,11 @@ def choices(scores: Any) -> np.ndarray:
     values = np.asarray(scores, dtype=float)
     if len(values) == 1:
         return np.zeros(RESAMPLES, dtype=np.int64)
-    found, rng, size = [], stream(0, "bootstrap", "choices"), values.shape[1]
+    parts, rng, size = [], stream(0, "bootstrap", "choices"), values.shape[1]
     for part in np.array_split(np.arange(RESAMPLES), math.ceil(RESAMPLES * size * len(values) / MAX_HELD)):
         picked = rng.integers(0, size, (part.size, size))
-        found.append(np.argmin(quantile(values[:, picked], 0.5, "linear"), axis=0))
-    chosen = np.concatenate(found)
+        parts.append(np.argmin(quantile(values[:, picked], 0.5, "linear"), axis=0))
+    chosen = np.concatenate(parts)
     shares = np.bincount(chosen, minlength=len(values)) / RESAMPLES
     return np.where(shares[chosen] < MIN_CHOICE_SHARE, 0, chosen)
 

@@ -38,18 +38,17 @@ class Results:
             self.runs.append(run)
 
     def without_underflow(self) -> list[Trajectory]:
-        """The runs that did not underflow; all if none is left."""
-        finite = [run for run, lost in zip(self.runs, self.underflow[0], strict=True) if not lost]
-        return finite or self.runs
+        """The runs that did not underflow; all runs if every one did."""
+        return [run for run in self.runs if not underflowed(run)] or self.runs
 
     def differences(self, other: Results) -> np.ndarray:
-        """Paired differences, (my settings, the other's settings, seeds); NaN where one of the two underflowed."""
+        """Paired differences (settings, settings of the other, seeds); NaN where one of the two underflowed."""
         difference = paired_difference(self.scores[:, None], other.scores[None])
         return np.where(self.underflow[:, None] | other.underflow[None], np.nan, difference)
 
 
 def summary(
-    who: dict[str, dict[str, str]],
+    ids: dict[str, dict[str, str]],
     tuned: dict[str, Tuned],
     results: dict[str, Results],
     against: dict[str, dict[str, Any]],
@@ -57,9 +56,10 @@ def summary(
 ) -> pd.DataFrame:
     import pandas as pd
 
+    from quadsim.engine.table import cell
+
     rows = []
     for name, best in tuned.items():
-        lr = best.settings["lr"]
         scores = results[name].scores[0][~results[name].underflow[0]]
         result = dict.fromkeys(("lower", "median", "upper"), np.nan)
         if scores.size:
@@ -68,8 +68,8 @@ def summary(
             result = {key: 10**value for key, value in result.items()}
         rows.append(
             {
-                **who[name],
-                "lr": "/".join(repr(rate) for rate in lr) if isinstance(lr, tuple) else lr,
+                **ids[name],
+                "lr": cell(best.settings["lr"]),
                 "settings": ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr"),
                 **{key: getattr(best, key) for key in ("edge", "failed", "given", "factor")},
                 **result,
@@ -82,26 +82,17 @@ def summary(
     return pd.DataFrame(rows)
 
 
-def records(
-    who: dict[str, dict[str, str]], results: dict[str, Results], reference: str, confirm: list[int]
-) -> pd.DataFrame:
-    import pandas as pd
+def records(ids: dict[str, dict[str, str]], results: dict[str, Results], reference: str) -> pd.DataFrame:
+    from quadsim.engine import table
 
-    rows: list[dict[str, Any]] = []
+    frames = []
     for name, mine in results.items():
-        difference = mine.differences(results[reference])[0, 0]
         scores = np.where(mine.underflow[0], np.nan, mine.scores[0])
-        for seed, run, score, gap in zip(confirm, mine.runs, scores, difference, strict=True):
-            how = {"score": float(score), "difference": float(gap)}
-            loss = float(run.loss[-1]) if run.loss.size else None
-            end = {
-                "loss": loss,
-                "steps_to_tol": run.steps_to_tol,
-                "last_step": run.last_step,
-                "status": str(run.status),
-            }
-            rows.append({**who[name], "seed": seed, **how, **end})
-    return pd.DataFrame(rows).astype({"steps_to_tol": "Int64"})
+        differences = mine.differences(results[reference])[0, 0]
+        frame = table.summary(mine.runs).assign(**ids[name], score=scores, difference=differences)
+        columns = [*ids[name], "seed", "score", "difference", "loss", "steps_to_tol", "last_step", "status"]
+        frames.append(frame[columns].astype({"seed": np.int64, "last_step": np.int64}))
+    return joined(frames)
 
 
 def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -110,8 +101,8 @@ def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
 
 
-def band(runs: list[Trajectory], protocol: EvaluationProtocol, who: dict[str, str]) -> pd.DataFrame:
-    """Quartiles at common steps. A run that diverged is infinite from there on; one that ended otherwise stays."""
+def band(runs: list[Trajectory], protocol: EvaluationProtocol, ids: dict[str, str]) -> pd.DataFrame:
+    """Quartiles at common steps. A run that diverged is infinite from then on; any other keeps its last value."""
     import pandas as pd
 
     last = max(run.last_step for run in runs)
@@ -127,4 +118,4 @@ def band(runs: list[Trajectory], protocol: EvaluationProtocol, who: dict[str, st
             curve[steps >= run.last_step] = np.inf
         curves.append(curve)
     bands = {name: 10**values for name, values in quartiles(np.transpose(curves), "linear").items()}
-    return pd.DataFrame({**who, "measure": measure, "step": steps, **bands})
+    return pd.DataFrame({**ids, "measure": measure, "step": steps, **bands})

@@ -1,11 +1,11 @@
 """Tuning learning rates: a log grid, extended where its best lies on the edge, refined around the best.
 
-Optimizers are compared in `paired`, on other seeds: scores on the tuning seeds are optimistically biased.
+`paired` compares optimizers on other seeds: scores on the tuning seeds are optimistically biased.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
+    Progress,
     cached_draw,
     diverged,
     log_loss,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 LOG10_2 = float(np.log10(2))
 MAX_LEADERS = 8  # as many as the compiled engine runs in one batch
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
@@ -42,17 +41,17 @@ class Tuned:
     optimizer : Optimizer
         With its best settings.
     settings : dict
-        The best settings: "lr", and whatever else was tuned.
+        The best settings: "lr" and any others that were tuned.
     tried : DataFrame
         One row for each setting: its quartiles of the objective over the tuning seeds (lower, median, upper), the
         shares of them on which it diverged and underflowed (both have an infinite objective), the median of log10 final
-        loss, and the level of the search: "coarse" (or "given", if the grid was), "extended" or "refined".
-        `best` marks the chosen one: the least median; ties are broken by upper quartile, lower quartile, share
+        loss, and the level of the search: "coarse" (or "given" for a user's grid), "extended" or "refined".
+        ``best`` marks the chosen one: the least median; ties are broken by upper quartile, lower quartile, share
         diverged, share underflowed, final loss, learning rate.
     edge : "lowest", "highest" or None
         Whether the best lies at an end of the learning rates tried: others beyond it may be better.
     failed : "diverged", "underflow", "not-reached" or None
-        How every setting failed on half of the seeds or more, if so.
+        How the best setting failed, if every setting failed on at least half of the seeds.
     given : bool
         Whether there was nothing to tune.
     factor : bool
@@ -79,6 +78,12 @@ class Tuned:
                 frame = frame[frame[name] == value]
         return frame.sort_values("lr")
 
+    def _profile(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """The curve as log10 of learning rates and decades above the best, and the index of the best."""
+        curve = self.curve()
+        heights, best = curve["median"].to_numpy(), int(np.argmax(curve["best"].to_numpy()))
+        return np.log10(curve["lr"].to_numpy()), heights - heights[best], best
+
     @property
     def slack(self) -> float:
         """Decades that a finer grid might gain: by the parabola through the best trial and its neighbours.
@@ -88,16 +93,12 @@ class Tuned:
         """
         if self.given or self.failed:
             return 0.0
-        curve = self.curve()
-        heights, at = curve["median"].to_numpy(), int(np.argmax(curve["best"].to_numpy()))
-        if len(heights) < 2:
-            return 0.0
-        before = heights[at - 1] - heights[at] if at > 0 else np.inf
-        after = heights[at + 1] - heights[at] if at + 1 < len(heights) else np.inf
+        x, y, best = self._profile()
+        before = y[best - 1] if best > 0 else np.inf
+        after = y[best + 1] if best + 1 < len(y) else np.inf
         if max(before, after) > 1:
             return float(min(before, after)) if np.isfinite(min(before, after)) else 0.0
-        x = np.log10(curve["lr"].to_numpy()[at - 1 : at + 2])
-        left, right = x[1] - x[0], x[2] - x[1]
+        left, right = x[best] - x[best - 1], x[best + 1] - x[best]
         # a·x² + b·x through (-left, before), (0, 0) and (right, after) has its least value -b²/4a.
         a = (before / left + after / right) / (left + right)
         b = (after / right * left - before / left * right) / (left + right)
@@ -107,26 +108,22 @@ class Tuned:
         """The sensitivity to the learning rate, by linear interpolation of `curve`.
 
         "lr_low" and "lr_high" are the ends of the range around the best where the median objective is within a factor 2
-        (0.301 decades) of the best; "lr_range" is their ratio, and "lr_range_open" is true if it reaches an end of
-        the learning rates tried. "halved" and "doubled": decades lost at half and at twice the best; None if outside
-        the learning rates tried.
+        (0.301 decades) of the best; "lr_range" is their ratio, and "lr_range_open" is true if the range reaches an end
+        of the learning rates tried. "halved" and "doubled" are the decades lost at half and at twice the best learning
+        rate; None if that lies outside the learning rates tried.
         """
         if self.given or self.failed:
-            names = ("lr_low", "lr_high", "lr_range", "lr_range_open", "halved", "doubled")
-            return dict.fromkeys(names)
-        curve = self.curve()
-        x, y = np.log10(curve["lr"].to_numpy()), curve["median"].to_numpy()
-        at = int(np.argmax(curve["best"].to_numpy()))
-        y = y - y[at]
-        low, low_open = _crossing(x[at::-1], y[at::-1])
-        high, high_open = _crossing(x[at:], y[at:])
+            return dict.fromkeys(("lr_low", "lr_high", "lr_range", "lr_range_open", "halved", "doubled"))
+        x, y, best = self._profile()
+        low, low_open = _crossing(x[best::-1], y[best::-1])
+        high, high_open = _crossing(x[best:], y[best:])
         return {
             "lr_low": float(10**low),
             "lr_high": float(10**high),
             "lr_range": float(10 ** (high - low)),
             "lr_range_open": low_open or high_open,
-            "halved": _interpolated(x, y, x[at] - LOG10_2),
-            "doubled": _interpolated(x, y, x[at] + LOG10_2),
+            "halved": _interpolated(x, y, x[best] - LOG10_2),
+            "doubled": _interpolated(x, y, x[best] + LOG10_2),
         }
 
 
@@ -159,15 +156,16 @@ def tune(
         (1/L for methods whose steps grow with the gradient, 0.01 for others).
     objective, max_steps, tol :
         What is minimised: see `EvaluationProtocol`. 500 steps by default, 100,000 for "steps-to-tol".
-    refine : int
-        Rounds of geometric midpoints around the best: 3, which leaves learning rates 10^(1/16) apart; 0 for a grid
-        that was given.
-    extend : int
-        Decades by which the grid may grow beyond either end while the best lies there: 4; 0 for a grid that was given.
+    refine : int, optional
+        Rounds of geometric midpoints around the best. By default 3, after which learning rates are 10^(1/16) apart; 0
+        if learning rates are given.
+    extend : int, optional
+        Decades by which the grid may grow beyond either end while the best lies there. By default 4; 0 if learning
+        rates are given.
     progress : callable, optional
-        Called with ("what", seeds done, seeds of this round).
+        Called with (label of the round, seeds done, seeds in the round).
     how :
-        Noise, schedule, start: as `solve` takes them.
+        noise, schedule, start: as in `solve`.
 
     >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
     """
@@ -180,25 +178,14 @@ def tune(
 
 
 def run_searches(
-    draw: Draw,
-    searches: Sequence[Search],
-    seeds: list[int],
-    protocol: EvaluationProtocol,
-    progress: Progress | None = None,
+    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress | None
 ) -> None:
-    """Run all searches to their ends, round by round: the trials of all of them run in one batch on each draw."""
-    report = progress or (lambda what, done, total: None)
+    """Run all searches to the end, round by round; the trials of all of them run in one batch on each draw."""
     while asked := [(search, trial) for search in searches for trial in search.ask()]:
         levels = {trial["level"] for _, trial in asked}
-        what = next(level for level in ("given", "coarse", "extended", "refined") if level in levels)
+        first = next(level for level in ("given", "coarse", "extended", "refined") if level in levels)
         optimizers = [search.optimizer_at(trial) for search, trial in asked]
-        rows = protocol.runs(
-            draw,
-            optimizers,
-            seeds,
-            whole=False,
-            progress=lambda done: report(f"tuning, {what} grid", done, len(seeds)),  # noqa: B023
-        )
+        rows = protocol.runs(draw, optimizers, seeds, progress, f"tuning, {first} grid")
         results = np.array(
             [[(protocol.score(run), log_loss(run), diverged(run), underflowed(run)) for run in runs] for runs in rows]
         )
@@ -212,18 +199,12 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
 
     names = ["lr", *search.others[0]]
     columns = [*names, "level", "lower", "median", "upper", "diverged", "underflow", "log_loss", "best"]
-    if search.given:
-        settings = {"lr": search.lrs[0], **search.others[0]}
-        only = search.optimizer_at(settings)
-        leaders = ((only, np.zeros(1)),)
-        return Tuned(only, settings, pd.DataFrame(columns=columns), protocol.objective, given=True, leaders=leaders)
-    ranked = search.ranked()
+    given = {"lr": search.lrs[0], **search.others[0], "median": 0.0, "scores": np.zeros(1)}
+    ranked = [given] if search.given else search.ranked()
     best = ranked[0]
     frame = pd.DataFrame([{**row, "best": row is best} for row in search.rows], columns=columns)
     lrs = [row["lr"] for row in search.neighbours(best)]
-    edge = None
-    if len(lrs) > 1:
-        edge = {lrs[0]: "lowest", lrs[-1]: "highest"}.get(best["lr"])
+    edge = {lrs[0]: "lowest", lrs[-1]: "highest"}.get(best["lr"]) if len(lrs) > 1 else None
     failed = None
     if not np.isfinite(best["median"]):
         failed = max(("diverged", "underflow"), key=lambda how: best[how])
@@ -236,6 +217,7 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
         objective=protocol.objective,
         edge=edge,
         failed=failed,
+        given=search.given,
         factor=search.rates is not None,
         leaders=tuple((search.optimizer_at(row), row["scores"]) for row in ranked[:MAX_LEADERS]),
     )
@@ -247,7 +229,7 @@ def _crossing(x: np.ndarray, y: np.ndarray) -> tuple[float, bool]:
     if not beyond.size:
         return float(x[-1]), True
     k = int(beyond[0])
-    if not np.isfinite(y[k]):  # somewhere between the two
+    if not np.isfinite(y[k]):  # the crossing lies between the two, at an unknown x
         return float(x[k - 1]), False
     return float(x[k - 1] + (x[k] - x[k - 1]) * (LOG10_2 - y[k - 1]) / (y[k] - y[k - 1])), False
 

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from quadsim._random import stream
 from quadsim._validation import InputError
 
 MAX_BYTES = 2**32  # of a file of text or images
+_content = partial(_files.read_bytes, "", at_most=MAX_BYTES)
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,15 @@ def _stream(seed: int, number: int | None) -> np.random.Generator:
 
 @cache
 def _tokens(path: Path, vocab: Path | None) -> np.ndarray:
-    """A text's tokens, cached for training."""
+    """The tokens of a text, cached for training."""
     content = _content(path)
     if vocab is not None:
         return _encoded(content, vocab, path)
     return np.frombuffer(content, dtype=np.uint8).astype(np.int64)
 
 
-def _content(path: Path) -> bytes:
-    return _files.read_bytes("", path, at_most=MAX_BYTES)
-
-
 def _encoded(content: bytes, vocab: Path, path: Path) -> np.ndarray:
-    """GPT2's tokens, from the package tokenizers."""
+    """GPT2's tokens, by the package tokenizers."""
     try:
         from tokenizers import ByteLevelBPETokenizer
     except ImportError:
@@ -129,8 +126,8 @@ def images(
 ) -> Batch:
     """`count` images, resized to `size`, standardized by the mean and deviation of the batch in each channel.
 
-    The file is an .npz with ``images`` (n, height, width[, 3]) of bytes and ``labels`` (n,), or an IDX file as MNIST's,
-    plain or gzipped, with its labels in another.
+    The file is an .npz with ``images`` (n, height, width[, 3]) of bytes and ``labels`` (n,), or an IDX file like those
+    of MNIST, plain or gzipped, with its labels in another file.
     """
     pixels, targets = _labelled(path, labels)
     if pixels.ndim == 3:
@@ -142,7 +139,7 @@ def images(
     if targets.shape != (len(pixels),):
         raise InputError(f"{path}: {len(pixels)} images need {len(pixels)} labels, got shape {targets.shape}")
     if count > len(pixels):
-        raise InputError(f"{path} has {len(pixels)} images: a batch of {count} needs more")
+        raise InputError(f"{path} has {len(pixels)} images, fewer than a batch of {count}")
     if targets.min() < 0 or targets.max() >= classes:
         raise InputError(f"{path}: labels must be from 0 to {classes - 1}, got {targets.min()} to {targets.max()}")
     chosen = np.sort(_stream(seed, number).choice(len(pixels), count, replace=False))
@@ -155,12 +152,7 @@ def images(
     if not (deviation > 1e-6).all():
         raise InputError(f"{path}: a channel of the batch is constant")
     x = (x - x.mean((0, 2, 3), keepdim=True)) / deviation
-    facts = {
-        "images": path.name,
-        "sha256": _checksum(path),
-        "batch": count,
-        "size": f"{size[0]}x{size[1]}",
-    }
+    facts = {"images": path.name, "sha256": _checksum(path), "batch": count, "size": f"{size[0]}x{size[1]}"}
     if labels is not None:
         facts["labels_sha256"] = _checksum(labels)
     return Batch(x, torch.from_numpy(targets[chosen].astype(np.int64)), facts)
@@ -210,7 +202,7 @@ def _idx(path: Path, dimensions: int) -> np.ndarray:
         raise InputError(f"{path} is not an IDX file of bytes with {dimensions} dimensions")
     shape = tuple(int.from_bytes(content[4 + 4 * k : 8 + 4 * k], "big") for k in range(dimensions))
     if len(content) - head != math.prod(shape):
-        raise InputError(f"{path} is damaged: its header has shape {shape}, and it holds {len(content) - head} bytes")
+        raise InputError(f"{path} is damaged: its header has shape {shape}, but it holds {len(content) - head} bytes")
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 

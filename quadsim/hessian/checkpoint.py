@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import tempfile
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from quadsim import _files
+from quadsim import _artifacts, _files
 from quadsim import _validation as checks
 from quadsim._validation import InputError, InputTypeError
 from quadsim.hessian.lanczos import Quadrature
@@ -29,21 +29,11 @@ def check_out(out: str | Path) -> Path:
     path = Path(out)
     if path.suffix.lower() != ".npz":
         raise InputError(f"out must end in .npz, got {path}")
-    named = f"out={checks.shown(str(path))}"
-    if _files.is_folder(path):
-        raise InputError(f"{named} is a folder")
-    if not _files.is_folder(path.parent):
-        raise InputError(f"{named} cannot be written: there is no folder {checks.shown(str(path.parent))}")
-    try:
-        exists = path.exists()  # raises where the name is too long
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-        if exists and not path.is_file():
-            raise InputError(f"{named} is no regular file")
-        return path.resolve() if path.is_symlink() else path
-    except (OSError, RuntimeError) as error:  # RuntimeError: how Python before 3.13 reports a symlink loop
-        reason = getattr(error, "strerror", None) or "Too many levels of symbolic links"
-        raise InputError(f"{named} cannot be written ({reason})") from None
+    if not os.path.isdir(path.parent):
+        shown, folder = checks.shown(str(path)), checks.shown(str(path.parent))
+        raise InputError(f"out={shown} cannot be written: there is no folder {folder}")
+    _artifacts.check_file(path)
+    return path.resolve() if path.is_symlink() else path
 
 
 @contextmanager
@@ -65,44 +55,44 @@ def locked(path: Path | None) -> Iterator[None]:
 def begin(
     path: Path | None, overwrite: bool, name: str, fixed: dict[str, Any], names: dict[str, str], command: str | None
 ) -> Measured:
-    """The measurement to continue: an empty one, or that in the file if its settings are equal and it is unfinished."""
-    provenance = {
-        "name": name,
-        "settings": fixed,
-        "command": command,
-        "date": datetime.date.today().isoformat(),
-        "finished": False,
-        "blocks": {},
-    }
+    """The measurement to continue: an empty one, or that of the file if its settings are equal and it is unfinished."""
     if path is None or overwrite or not path.exists():
-        return Measured(name, {}, provenance)
+        date = datetime.date.today().isoformat()
+        provenance = {"name": name, "settings": fixed, "command": command, "date": date, "finished": False}
+        return Measured(name, {}, {**provenance, "blocks": {}})
     try:
-        found = files.read(path)
-        before = found.provenance["settings"]
+        measured = files.read(path)
+        settings = measured.provenance["settings"]
     except (InputError, KeyError):
         raise InputError(
             f"{path} exists and was not written by quadsim measure, or is damaged: choose another out="
         ) from None
-    for key, old, new in _differing(before, fixed):
+    for key, old, new in _differing(settings, fixed):
         raise InputError(
             f"{path} was measured with {key}={checks.shown(old)}, not {checks.shown(new)}: "
             f"choose another out=, or set overwrite=true"
         )
-    if all(block in found.blocks and found.blocks[block].probes == fixed["probes"] for block in names):
+    if all(probes_of(measured, block) == fixed["probes"] for block in names):
         raise InputError(f"{path} is finished: choose another out=, or set overwrite=true to measure it again")
-    commands = str(found.provenance.get("command") or "").split(" && ")
-    if command is not None and command not in commands:  # other blocks: both commands are needed to repeat the file
-        provenance["command"] = command if set(found.blocks) <= set(names) else " && ".join([*commands, command])
-    else:
-        provenance["command"] = found.provenance.get("command")
-    return replace(found, provenance={**found.provenance, "command": provenance["command"], "finished": False})
+    earlier = measured.provenance.get("command")
+    commands = str(earlier or "").split(" && ")
+    if command is None or command in commands:
+        command = earlier
+    elif not set(measured.blocks) <= set(names):  # repeating the file takes both commands
+        command = " && ".join([*commands, command])
+    return replace(measured, provenance={**measured.provenance, "command": command, "finished": False})
+
+
+def probes_of(measured: Measured, block: str) -> int:
+    """The number of probes of a block so far."""
+    return measured.blocks[block].probes if block in measured.blocks else 0
 
 
 def _differing(old: Any, new: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """The innermost settings that differ, by name."""
+    """The innermost settings that differ: (name, old value, new value)."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return [] if old == new else [(key, old, new)]
-    return [found for name in {**old, **new} for found in _differing(old.get(name), new.get(name), name)]
+    return [differing for name in {**old, **new} for differing in _differing(old.get(name), new.get(name), name)]
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +100,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(dict(settings), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InputTypeError(f"settings must be plain numbers, texts and lists of them: {error}") from None
+        raise InputTypeError(f"settings must be JSON values: numbers, strings, lists, dicts ({error})") from None
 
 
 def with_loss(measured: Measured, loss: float, path: Path | None) -> Measured:
@@ -129,22 +119,17 @@ def with_probe(
 ) -> Measured:
     """The measurement with one more probe."""
     before = measured.blocks.get(block, MeasuredBlock(block, size, (), (), ()))
-    after = replace(
-        before,
-        nodes=(*before.nodes, rule.nodes),
-        weights=(*before.weights, rule.weights),
-        residuals=(*before.residuals, rule.residuals),
-    )
-    facts = measured.provenance["blocks"].get(block, {"size": size, "seconds": [], "asymmetry": [], "threads": []})
+    parts = ("nodes", "weights", "residuals")
+    rules: dict[str, Any] = {part: (*getattr(before, part), getattr(rule, part)) for part in parts}
+    blocks = {**measured.blocks, block: replace(before, **rules)}
     facts = {
-        "size": size,
-        "seconds": [*facts["seconds"], round(seconds, 1)],
-        "asymmetry": [*facts["asymmetry"], float(f"{rule.asymmetry:.2g}")],
-        "threads": [*facts["threads"], torch.get_num_threads()],
+        "seconds": round(seconds, 1),
+        "asymmetry": float(f"{rule.asymmetry:.2g}"),
+        "threads": torch.get_num_threads(),
     }
-    blocks = {**measured.blocks, block: after}
+    earlier = measured.provenance["blocks"].get(block, {})
+    listed = {"size": size, **{key: [*earlier.get(key, []), value] for key, value in facts.items()}}
     probes = measured.provenance["settings"]["probes"]
     finished = all(name in blocks and blocks[name].probes == probes for name in {**names, **blocks})
-    by_block = {**measured.provenance["blocks"], block: facts}
-    provenance = {**measured.provenance, "finished": finished, "blocks": by_block}
-    return Measured(measured.name, blocks, provenance)
+    by_block = {**measured.provenance["blocks"], block: listed}
+    return Measured(measured.name, blocks, {**measured.provenance, "finished": finished, "blocks": by_block})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,11 +17,10 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = (
-            nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
-            if stride != 1 or inputs != outputs
-            else nn.Identity()
-        )
+        self.downsample = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            convolution = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(convolution, nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)))
@@ -37,7 +38,7 @@ class ResNet18(nn.Module):
         self.layer2 = nn.Sequential(BasicBlock(64, 128, 2), BasicBlock(128, 128, 1))
         self.layer3 = nn.Sequential(BasicBlock(128, 256, 2), BasicBlock(256, 256, 1))
         self.layer4 = nn.Sequential(BasicBlock(256, 512, 2), BasicBlock(512, 512, 1))
-        self.fc = nn.Linear(512, classes)  # torch's own initialization, as in torchvision
+        self.fc = nn.Linear(512, classes)  # with torch's initialization, as in torchvision
         _kaiming(self)
 
     def forward(self, images: Tensor) -> Tensor:  # (batch, 3, height, width) → (batch, classes)
@@ -47,10 +48,10 @@ class ResNet18(nn.Module):
 
 
 class VGG16(nn.Module):
-    """Simonyan & Zisserman 2015 with BatchNorm; 138,365,992 parameters with 1000 classes. Dropout is left out.
+    """Simonyan & Zisserman 2015 with BatchNorm, without dropout; 138,365,992 parameters with 1000 classes.
 
-    In evaluation mode a BatchNorm that has seen no data is the identity (but for its eps), so at initialization this
-    is VGG16 without it.
+    In evaluation mode a BatchNorm that has seen no data is the identity (up to its eps), so at initialization this is
+    VGG16 without BatchNorm.
     """
 
     WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
@@ -87,20 +88,20 @@ class VGG16(nn.Module):
 
 
 class MLP(nn.Module):
-    """Fully connected layers with torch's own initialization, on flattened images."""
+    """Fully connected layers with torch's initialization, on flattened images."""
 
     def __init__(self, inputs: int = 784, hidden: tuple[int, ...] = (128, 128), classes: int = 10) -> None:
         super().__init__()
         widths = (inputs, *hidden, classes)
-        self.depth = len(widths) - 1
-        for number in range(self.depth):
-            self.add_module(f"layer{number}", nn.Linear(widths[number], widths[number + 1]))
+        for number, sizes in enumerate(itertools.pairwise(widths)):
+            self.add_module(f"layer{number}", nn.Linear(*sizes))
 
     def forward(self, images: Tensor) -> Tensor:
+        *hidden, last = self.children()
         x = images.flatten(1)
-        for number in range(self.depth - 1):
-            x = F.relu(getattr(self, f"layer{number}")(x))
-        return getattr(self, f"layer{self.depth - 1}")(x)
+        for layer in hidden:
+            x = F.relu(layer(x))
+        return last(x)
 
 
 def _kaiming(module: nn.Module) -> None:

@@ -1,8 +1,8 @@
-"""Stochastic Lanczos quadrature: a symmetric operator's spectrum from products with a few random vectors.
+"""Stochastic Lanczos quadrature: the spectrum of a symmetric operator from products with a few random vectors.
 
-From a unit vector q, m Lanczos steps give m nodes (Ritz values) and m weights that sum to 1: the quadrature rule of
-Gauss for the spectral measure of q, exact for polynomials up to degree 2m − 1. Averaged over random q it is the density
-of eigenvalues. Outer nodes converge first, to eigenvalues; their residuals bound the error.
+From a unit vector q, m Lanczos steps give m nodes (Ritz values) and m weights that sum to 1: the Gauss quadrature rule
+of the spectral measure of q, exact for polynomials up to degree 2m − 1. Averaged over random q it approximates the
+density of eigenvalues. Outer nodes converge to eigenvalues first; residuals bound their errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-MAX_COLUMNS = 2**15  # of the basis at a time: longer sums are accumulated in float64
+MAX_COLUMNS = 2**15  # of the basis in one product: longer sums are accumulated in float64
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def quadrature(
 ) -> Quadrature:
     """`steps` Lanczos steps from `start`, with full reorthogonalization, twice.
 
-    It ends early if the vectors span an invariant subspace; the nodes are then eigenvalues.
+    The iteration ends early if the vectors span an invariant subspace; the nodes are then eigenvalues.
     """
     size = start.size
     steps = min(steps, size)
@@ -69,18 +69,13 @@ def quadrature(
 
 def _project_out(basis: Tensor, w: Tensor) -> Tensor:
     """Make `w` (float64, in place) orthogonal to the rows of the basis; returns the coefficients that were removed."""
-    removed = torch.zeros(len(basis), dtype=torch.float64)
+    removed, chunks = torch.zeros(len(basis), dtype=torch.float64), basis.split(MAX_COLUMNS, dim=1)
     for _ in range(2):  # "twice is enough" (Kahan; Parlett 1980)
         inner = torch.zeros(len(basis), dtype=torch.float64)
-        narrow = w.to(basis.dtype)
-        for columns in _chunks(w.numel()):
-            inner += (basis[:, columns] @ narrow[columns]).double()
+        for columns, part in zip(chunks, w.to(basis.dtype).split(MAX_COLUMNS), strict=True):
+            inner += (columns @ part).double()
         weights = inner.to(basis.dtype)
-        for columns in _chunks(w.numel()):
-            w[columns] -= (weights @ basis[:, columns]).double()
+        for columns, part in zip(chunks, w.split(MAX_COLUMNS), strict=True):
+            part -= (weights @ columns).double()
         removed += inner
     return removed
-
-
-def _chunks(size: int) -> list[slice]:
-    return [slice(first, min(first + MAX_COLUMNS, size)) for first in range(0, size, MAX_COLUMNS)]

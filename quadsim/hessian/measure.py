@@ -1,7 +1,7 @@
 """Measure the spectra of a network's blocks, one after the other, and save after every probe.
 
-An interrupted measurement can be continued, with the same result: a probe depends on the seed, the block's name and the
-probe's number alone. The same seed gives the same bits with the same number of torch threads, and the same numbers to
+An interrupted measurement can be continued with the same result: a probe depends only on the seed, the block's name and
+the probe's number. The same seed gives the same bits with the same number of torch threads, and the same numbers up to
 rounding with another.
 """
 
@@ -77,26 +77,26 @@ def measure(
         Lanczos steps for each probe; probes for each block; the seed of the probes' random stream.
     curvature : "hessian" or "gauss-newton"
     out : path, optional
-        An .npz file, written after every probe. An existing one is continued if its settings are equal; a finished one
-        is not changed unless `overwrite` is set.
+        An .npz file, written after every probe. An existing file is continued if its settings are equal; a finished
+        file is not changed unless `overwrite` is set.
     settings : mapping, optional
         Other settings that determine the result (network, data): stored in the provenance, and compared before
         continuing.
     command : str, optional
-        The command line that repeats it, for the provenance.
+        The command line that repeats the measurement, for the provenance.
     state, progress : callable, optional
         `state` is called with status messages, `progress` with a `Stage` after every product.
     """
-    say = state or (lambda sentence: None)
+    log = state or (lambda message: None)
     lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)
     probes = checks.whole("probes", probes, at_least=1, at_most=MAX_PROBES)
     seed = checks.whole("seed", seed, at_least=0)
     checks.choice("curvature", curvature, CURVATURES)
     if not isinstance(module, nn.Module):
         raise InputTypeError(f"module must be a torch.nn.Module, got {checks.shown(module)}")
-    for part, what in (("outputs", outputs), ("loss", loss)):
-        if not callable(what):
-            raise InputTypeError(f"{part} must be a function, got {checks.shown(what)}")
+    for argument, function in (("outputs", outputs), ("loss", loss)):
+        if not callable(function):
+            raise InputTypeError(f"{argument} must be a function, got {checks.shown(function)}")
     names = select_blocks(module, blocks)
     path = None if out is None else checkpoint.check_out(out)
     fixed = {
@@ -105,35 +105,29 @@ def measure(
         "lanczos_steps": lanczos_steps,
         "probes": probes,
         "seed": seed,
-        "dtype": str(dict(module.named_parameters())[next(iter(names.values()))].dtype).removeprefix("torch."),
+        "dtype": str(module.get_parameter(next(iter(names.values()))).dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
     with checkpoint.locked(path):
         measured = checkpoint.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
-        left = {
-            block: parameter
-            for block, parameter in names.items()
-            if block not in measured.blocks or measured.blocks[block].probes < probes
-        }
-        memory.check(module, outputs, loss, curvature, left, lanczos_steps, say)
+        left = {block: name for block, name in names.items() if checkpoint.probes_of(measured, block) < probes}
+        memory.check(module, outputs, loss, curvature, left, lanczos_steps, log)
         measured = checkpoint.with_loss(measured, value(module, outputs, loss, seed=seed), path)
-        clock = _Clock([len(left) * probes, lanczos_steps], progress)
-        for block, parameter in left.items():
-            with operator(module, parameter, outputs, loss, curvature=curvature, seed=seed) as product:
-                size = module.get_parameter(parameter).numel()
-                have = measured.blocks[block].probes if block in measured.blocks else 0
-                clock.skip(have)
-                for probe in range(have, probes):
+        clock = _Clock(len(left), probes, lanczos_steps, progress)
+        for index, (block, parameter_name) in enumerate(left.items()):
+            parameter = module.get_parameter(parameter_name)
+            with operator(module, parameter_name, outputs, loss, curvature=curvature, seed=seed) as product:
+                for probe in range(checkpoint.probes_of(measured, block), probes):
                     started = time.perf_counter()
-                    clock.begin(block, probe, probes)
-                    start = stream(seed, "probe", block, probe).standard_normal(size)
-                    rule = quadrature(product, start, lanczos_steps, module.get_parameter(parameter).dtype, clock.tick)
+                    clock.begin(index, block, probe)
+                    start = stream(seed, "probe", block, probe).standard_normal(parameter.numel())
+                    rule = quadrature(product, start, lanczos_steps, parameter.dtype, clock.tick)
                     _check_rule(block, rule, curvature, path)
                     seconds = time.perf_counter() - started
-                    measured = checkpoint.with_probe(measured, block, size, rule, seconds, names)
+                    measured = checkpoint.with_probe(measured, block, parameter.numel(), rule, seconds, names)
                     if path is not None:
                         files.write(path, measured)
-                    say(
+                    log(
                         f"{block}, probe {probe + 1} of {probes}: eigenvalues {rule.nodes[0]:.4g} to "
                         f"{rule.nodes[-1]:.4g}, {seconds:.0f} s{clock.left()}"
                     )
@@ -143,45 +137,37 @@ def measure(
 def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None) -> None:
     """Raise if the rule is not that of a spectrum."""
     if not np.isfinite(rule.nodes).all():
-        raise InputError(f"block {block}: a product with its {curvature} is not finite{_saved_in(path)}")
-    if abs(rule.nodes).max() == 0:
-        raise InputError(f"block {block}: its {curvature} is zero: leave it out of blocks={_saved_in(path)}")
-    if rule.asymmetry > MAX_ASYMMETRY:
-        raise InputError(
-            f"block {block}: its {curvature} is zero up to rounding (its products are asymmetric by "
-            f"{rule.asymmetry:.0%}): leave it out of blocks={_saved_in(path)}"
-        )
-
-
-def _saved_in(path: Path | None) -> str:
-    return "" if path is None or not path.exists() else f"; earlier results are in {path}"
+        problem = f"a product with its {curvature} is not finite"
+    elif abs(rule.nodes).max() == 0:
+        problem = f"its {curvature} is zero: leave it out of blocks="
+    elif rule.asymmetry > MAX_ASYMMETRY:
+        asymmetry = f"its products are asymmetric by {rule.asymmetry:.0%}"
+        problem = f"its {curvature} is zero up to rounding ({asymmetry}): leave it out of blocks="
+    else:
+        return
+    saved = f"; earlier results are in {path}" if path is not None and path.exists() else ""
+    raise InputError(f"block {block}: {problem}{saved}")
 
 
 class _Clock:
     """Counts products and estimates the time left."""
 
-    def __init__(self, shape: Sequence[int], progress: Callable[[Stage], None] | None) -> None:
-        self.total, self.steps = shape[0] * shape[1], shape[1]
+    def __init__(self, blocks: int, probes: int, steps: int, progress: Callable[[Stage], None] | None) -> None:
+        self.probes, self.steps, self.total = probes, steps, blocks * probes * steps
         self.progress = progress
-        self.done = self.counted = 0
+        self.done = self.counted = 0  # `done` includes probes measured before, and counts each probe in full
         self.started = time.perf_counter()
-        self.where = ("", 0, 1)
 
-    def skip(self, probes: int) -> None:
-        """Count probes that were measured before."""
-        self.done += probes * self.steps
-
-    def begin(self, block: str, probe: int, probes: int) -> None:
-        self.done = -(-self.done // self.steps) * self.steps  # a probe that ended early counts in full
-        self.where = (block, probe, probes)
+    def begin(self, index: int, block: str, probe: int) -> None:
+        self.block, self.probe = block, probe
+        self.before = (index * self.probes + probe) * self.steps
 
     def tick(self, step: int) -> None:
-        self.done += 1
+        self.done = self.before + step
         self.counted += 1
         if self.progress is not None:
-            block, probe, probes = self.where
             share, left = self.done / self.total, self.seconds_left()
-            self.progress(Stage(block, probe, probes, step, self.steps, share, left))
+            self.progress(Stage(self.block, self.probe, self.probes, step, self.steps, share, left))
 
     def seconds_left(self) -> float | None:
         if self.counted < 3:

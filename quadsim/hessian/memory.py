@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ def check(
     curvature: str,
     names: dict[str, str],
     steps: int,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Report the memory that the largest block needs, and raise if less is available."""
     sizes = {block: module.get_parameter(name).numel() for block, name in names.items()}
-    largest = max(sizes, key=lambda block: sizes[block])
+    largest = max(sizes, key=sizes.__getitem__)
     # The graph is longer the earlier a block is used; products of the largest block need the most memory beside it.
     graphs = [
         graph_bytes(module, names[block], outputs, loss, curvature)
@@ -38,15 +39,16 @@ def check(
     ]
     known = [size for size in graphs if size is not None]
     graph = int(OVERHEAD * max(known, default=0))
-    basis = basis_bytes(sizes[largest], steps, module.get_parameter(names[largest]).dtype)
+    vectors, itemsize = min(steps, sizes[largest]), module.get_parameter(names[largest]).dtype.itemsize
+    basis = sizes[largest] * (vectors * itemsize + 4 * 8)  # and four working vectors in float64
     free = available()
-    parts = f"{_gb(basis)} for {min(steps, sizes[largest])} Lanczos vectors, " + (
+    parts = f"{_gb(basis)} for {vectors} Lanczos vectors, " + (
         f"{_gb(graph)} for the graph" if len(known) == len(graphs) else "unknown for the graph"
     )
     need = f"block {largest} needs about {_gb(basis + graph)} of memory beside the network ({parts})"
     if free is not None and basis + graph > free:
         raise InputError(f"{need}, and {_gb(free)} are free: use fewer Lanczos steps, a smaller batch or other blocks")
-    say(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
+    log(f"{need[0].upper()}{need[1:]}, the others less" + ("" if free is None else f"; {_gb(free)} are free"))
 
 
 def _gb(size: float) -> str:
@@ -82,9 +84,9 @@ class _Live(TorchDispatchMode):
 
 
 def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curvature: str) -> int | None:
-    """The peak memory of building the graph and one product, beside the network; None if it is unknown.
+    """The peak memory of building the graph and of one product, besides the network; None if it is unknown.
 
-    Run on fake tensors: nothing is computed and nothing is allocated.
+    Run on fake tensors: nothing is computed or allocated.
     """
     live = _Live()
     try:
@@ -94,34 +96,24 @@ def graph_bytes(module: nn.Module, name: str, outputs: Outputs, loss: Loss, curv
             live,
             operator(module, name, outputs, loss, curvature=curvature) as product,
         ):
-            product(torch.zeros(dict(module.named_parameters())[name].numel()))
+            product(torch.zeros(module.get_parameter(name).numel()))
     except Exception:  # fake tensors have no values, which a module may depend on
         return None
     return live.peak
 
 
-def basis_bytes(size: int, steps: int, dtype: torch.dtype) -> int:
-    """The Lanczos basis, and four working vectors in float64."""
-    return min(steps, size) * size * dtype.itemsize + 4 * 8 * size
-
-
 def available() -> int | None:
-    """Bytes available to this process, by the machine's memory and the control group's limit; None if unknown."""
+    """Bytes available to this process: the machine's free memory and the limit of its cgroup; None if unknown."""
     limits = []
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                limits.append(int(line.split()[1]) * 1024)
-    except (OSError, ValueError):
-        pass
-    for limit, used in (
+    with suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    for limit_file, usage_file in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
-        try:
-            most, now = (int(Path(path).read_text(encoding="ascii")) for path in (limit, used))
-        except (OSError, ValueError):
-            continue
-        if most < 2**60:
-            limits.append(most - now)
-    return min(limits) if limits else None
+        with suppress(OSError, ValueError):
+            limit, usage = (int(Path(path).read_text(encoding="ascii")) for path in (limit_file, usage_file))
+            if limit < 2**60:
+                limits.append(limit - usage)
+    return min(limits, default=None)

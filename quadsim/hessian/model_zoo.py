@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,6 @@ def measure_model(
     train_steps: int = 0,
     mode: str = "evaluation",
     dtype: str = "float32",
-    lanczos_steps: int = 60,
-    probes: int = 2,
     seed: int = 0,
     **how: Any,
 ) -> Measured:
@@ -60,7 +58,7 @@ def measure_model(
     mode : "evaluation" or "training"
         The mode of BatchNorm.
     how :
-        curvature, out, overwrite, command, state, progress: as in `measure`.
+        lanczos_steps, probes, curvature, out, overwrite, command, state, progress: as in `measure`.
     """
     described = MODELS[checks.choice("model", model, MODELS)]
     checks.choice("mode", mode, MODES)
@@ -73,33 +71,23 @@ def measure_model(
         ):
             raise InputError(f"out={path} is also an input file")
     network = models.build(model, seed=seed, size=size)
-    asked = list(described.blocks if blocks is None else blocks)
-    names = select_blocks(network, asked)
-
-    def draw(number: int | None) -> Batch:
-        return _batch(
-            model,
-            network,
-            number=number,
-            seed=seed,
-            text=text,
-            vocab=vocab,
-            tokens=tokens,
-            images=images,
-            labels=labels,
-            batch=batch,
-            size=size,
-            normalising=mode == "training" or train_steps > 0,
-        )
-
-    data = draw(None)
+    blocks = list(described.blocks if blocks is None else blocks)
+    names = select_blocks(network, blocks)
+    min_batch = 2 if mode == "training" or train_steps else 1  # BatchNorm in training mode is undefined for one image
+    if described.reads == "images":
+        _refuse(model, "images", text=text, vocab=vocab, tokens=tokens)
+        draw = _image_batches(model, images, labels, batch, size, min_batch)
+    else:
+        _refuse(model, "text", images=images, labels=labels, size=size, batch=batch)
+        draw = _text_batches(model, network, text, vocab, tokens)
+    draw = partial(draw, seed=seed)
+    data = draw()
+    loss = partial(batches.cross_entropy, data)
     if train_steps:
-        say = how.get("state") or (lambda sentence: None)
+        log = how.get("state") or (lambda message: None)
         first = dict(list(names.items())[:1])  # training needs at most one block's graph and a few gradients
-        memory.check(
-            network, lambda: network(data.inputs), partial(batches.cross_entropy, data), "hessian", first, 2, say
-        )
-        train(network, draw, train_steps, say)
+        memory.check(network, lambda: network(data.inputs), loss, "hessian", first, 2, log)
+        train(network, draw, train_steps, log)
     network.train(mode == "training").to(DTYPES[dtype])
     inputs = data.inputs if data.inputs.dtype == torch.int64 else data.inputs.to(DTYPES[dtype])
     settings = {
@@ -108,56 +96,53 @@ def measure_model(
         "parameters": models.count(network),
         "trained": train_steps,
         "mode": mode,
-        "data": {**data.facts, **({"source": source} if source else {})},
+        "data": data.facts | ({"source": source} if source else {}),
     }
     return measure(
-        network,
-        lambda: network(inputs),
-        partial(batches.cross_entropy, data),
-        blocks=asked,
-        lanczos_steps=lanczos_steps,
-        probes=probes,
-        seed=seed,
-        name=model,
-        settings=settings,
-        **how,
+        network, lambda: network(inputs), loss, blocks=blocks, seed=seed, name=model, settings=settings, **how
     )
 
 
-def _batch(model: str, network: Any, *, number: int | None, seed: int, **data: Any) -> Batch:
-    """The batch to measure on (number None), or one to train on."""
+def _refuse(model: str, kind: str, **data: Any) -> None:
+    """Raise if data of the other kind are given."""
+    other = "text" if kind == "images" else "images"
+    for key, value in data.items():
+        if value is not None:
+            raise InputError(f"model={model} reads {kind}, not {other}: give {kind}=FILE, not {key}=")
+
+
+def _image_batches(
+    model: str, images: Any, labels: Any, batch: int | None, size: tuple[int, int] | None, min_batch: int
+) -> Callable[..., Batch]:
+    """`batches.images` for this network: a function of seed and number."""
+    if images is None:
+        raise InputError(f"model={model} needs images=FILE: an .npz with images and labels, or an IDX file")
     described = MODELS[model]
-    least = 2 if data.pop("normalising") else 1  # BatchNorm in training mode is undefined for one image
-    if described.reads == "images":
-        for key in ("text", "vocab", "tokens"):
-            if data[key] is not None:
-                raise InputError(f"model={model} reads images, not text: give images=FILE, not {key}=")
-        if data["images"] is None:
-            raise InputError(f"model={model} needs images=FILE: an .npz with images and labels, or an IDX file")
-        return batches.images(
-            Path(data["images"]),
-            checks.whole("batch", 64 if data["batch"] is None else data["batch"], at_least=least),
-            seed=seed,
-            number=number,
-            size=data["size"] or described.size,
-            channels=described.channels,
-            classes=described.classes,
-            labels=None if data["labels"] is None else Path(data["labels"]),
-        )
-    for key in ("images", "labels", "size", "batch"):
-        if data[key] is not None:
-            raise InputError(f"model={model} reads text, not images: give text=FILE, not {key}=")
-    if data["text"] is None:
+    return partial(
+        batches.images,
+        Path(images),
+        checks.whole("batch", 64 if batch is None else batch, at_least=min_batch),
+        size=size or described.size,
+        channels=described.channels,
+        classes=described.classes,
+        labels=None if labels is None else Path(labels),
+    )
+
+
+def _text_batches(
+    model: str, network: Any, text: Any, vocab: Any, tokens: tuple[int, int] | None
+) -> Callable[..., Batch]:
+    """`batches.text` for this network: a function of seed and number."""
+    if text is None:
         raise InputError(f"model={model} needs text=FILE: a plain text to take a batch of tokens from")
-    tokens = data["tokens"] or (2, 128)
+    tokens = tokens or (2, 128)
     if tokens[1] > network.context:
         raise InputError(f"model={model} reads at most {network.context} tokens at a time, got {tokens[1]}")
-    return batches.text(
-        Path(data["text"]),
+    return partial(
+        batches.text,
+        Path(text),
         tokens,
-        seed=seed,
-        number=number,
         vocabulary=network.vocabulary,
-        vocab=None if data["vocab"] is None else Path(data["vocab"]),
-        masked=described.reads == "masked text",
+        vocab=None if vocab is None else Path(vocab),
+        masked=MODELS[model].reads == "masked text",
     )

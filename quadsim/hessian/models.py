@@ -1,4 +1,4 @@
-"""The networks that can be measured by name: how each is built, its input, and the blocks measured by default."""
+"""The networks that can be measured by name: how each is built, its input, and its default blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
@@ -69,20 +68,14 @@ MODELS = {
     "resnet18": Model(
         "ResNet18, 11,689,512 parameters: torchvision's layout and initialization, 1000 classes",
         "images",
-        (
-            "conv1", "layer1.0.conv1", "layer1.1.conv1", "layer2.0.conv1", "layer2.1.conv1",
-            "layer3.0.conv1", "layer3.1.conv1", "layer4.0.conv1", "layer4.1.conv1", "fc",
-        ),
+        ("conv1", *(f"layer{stage}.{block}.conv1" for stage in (1, 2, 3, 4) for block in (0, 1)), "fc"),
         lambda size: ResNet18(),
         size=(64, 64),
     ),
     "vgg16": Model(
         "VGG16 with BatchNorm, 138,365,992 parameters: torchvision's layout and initialization, 1000 classes",
         "images",
-        (
-            "features.0", "features.3", "features.7", "features.10", "features.14", "features.20",
-            "features.27", "features.34", "features.40", "classifier.6",
-        ),
+        (*(f"features.{number}" for number in (0, 3, 7, 10, 14, 20, 27, 34, 40)), "classifier.6"),
         lambda size: VGG16(),
         size=(32, 32),
         least_size=32,
@@ -96,7 +89,7 @@ MODELS = {
         channels=1,
         classes=10,
     ),
-}  # fmt: skip
+}
 
 
 def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
@@ -113,45 +106,33 @@ def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
         return model.build(size)
 
 
-def parameter_names(module: nn.Module) -> dict[str, str]:
-    """Parameter names by block: a block is a parameter, named without a trailing ".weight"."""
-    return {name.removesuffix(".weight"): name for name, _ in module.named_parameters()}
-
-
 def select_blocks(module: nn.Module, blocks: Sequence[str] | None) -> dict[str, str]:
-    """The selected blocks with their parameter names."""
-    names = parameter_names(module)
+    """The selected blocks with their parameter names; a block is a parameter, named without a trailing ".weight"."""
+    names = {name.removesuffix(".weight"): name for name, _ in module.named_parameters()}
     if isinstance(blocks, str):
         raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
     if blocks is None:
         blocks = [block for block, name in names.items() if name.endswith("weight")] or list(names)
     chosen: dict[str, str] = {}
     for pattern in blocks:
-        wanted = pattern.removesuffix(".weight") if isinstance(pattern, str) else pattern
-        if not isinstance(wanted, str):
+        if not isinstance(pattern, str):
             raise InputTypeError(f"blocks must be names, got {checks.shown(pattern)}")
-        found = [wanted] if wanted in names else fnmatch.filter(names, wanted)
-        if not found:
-            try:
-                checks.choice("block", pattern, names)
-            except InputError as error:
-                raise InputError(_shortened(str(error), 700)) from None
-        chosen |= {block: names[block] for block in found}
+        name = pattern.removesuffix(".weight")
+        matches = [name] if name in names else fnmatch.filter(names, name)
+        if not matches:
+            checks.choice("block", pattern, names)  # raises
+        chosen |= {block: names[block] for block in matches}
     if not chosen:
         raise InputError("blocks must name at least one block")
     for block, name in chosen.items():
         parameter = module.get_parameter(name)
         if isinstance(parameter, UninitializedParameter) or parameter.numel() == 0:
-            raise InputError(f"block {block} holds no numbers")
+            raise InputError(f"block {block} is empty or uninitialized")
         if parameter.dtype not in (torch.float32, torch.float64) or parameter.layout != torch.strided:
             raise InputError(f"block {block} must be float32 or float64 and dense, got {parameter.dtype}")
     return chosen
 
 
-def _shortened(sentence: str, most: int) -> str:
-    """The sentence without its middle, if it is long: a network may have hundreds of blocks."""
-    return sentence if len(sentence) <= most else f"{sentence[: most - 100]} … {sentence[-90:]}"
-
-
 def count(module: nn.Module) -> int:
-    return int(np.sum([parameter.numel() for parameter in module.parameters()]))
+    """The number of parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -24,11 +24,10 @@ Product = Callable[[Tensor], Tensor]
 def operator(
     module: nn.Module, name: str, outputs: Outputs, loss: Loss, *, curvature: str = "hessian", seed: int = 0
 ) -> Iterator[Product]:
-    """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in the parameter called `name`,
-    or `name.weight`.
+    """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in one parameter.
 
-    Inside, only that parameter requires a gradient; afterwards the module is restored, buffers included. `seed` fixes
-    the randomness of the forward pass (dropout).
+    The parameter is `name` or `name.weight`. Inside the block only it requires a gradient; afterwards the module is
+    restored, buffers included. `seed` fixes the randomness of the forward pass (dropout).
     """
     build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
     parameters = dict(module.named_parameters())
@@ -36,8 +35,8 @@ def operator(
     if parameter is None:
         raise InputError(f"unknown block {name!r}: the module has {checks.shown(list(parameters))}")
     with restored(module):
-        for one in module.parameters():
-            one.requires_grad_(one is parameter)
+        for other in module.parameters():
+            other.requires_grad_(other is parameter)
         # Fused attention kernels have no second derivative; torch's MATH backend has.
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             torch.manual_seed(seed)
@@ -49,22 +48,22 @@ def value(module: nn.Module, outputs: Outputs, loss: Loss, *, seed: int = 0) -> 
     """The value of the loss; the module is restored."""
     with restored(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        found = loss(outputs())
-    if not isinstance(found, Tensor) or found.numel() != 1 or found.is_complex():
-        raise InputTypeError(f"the loss must be a tensor of one real number, got {checks.shown(found)}")
-    return float(found)
+        result = loss(outputs())
+    if not isinstance(result, Tensor) or result.numel() != 1 or result.is_complex():
+        raise InputTypeError(f"the loss must be a tensor of one real number, got {checks.shown(result)}")
+    return float(result)
 
 
 @contextmanager
 def restored(module: nn.Module) -> Iterator[None]:
     """Restore requires_grad of parameters and the contents of buffers on exit."""
-    flags = {one: one.requires_grad for one in module.parameters()}
-    contents = {one: one.clone() for one in module.buffers()}  # BatchNorm in training mode updates its statistics
+    flags = {parameter: parameter.requires_grad for parameter in module.parameters()}
+    contents = {buffer: buffer.clone() for buffer in module.buffers()}  # BatchNorm updates its statistics in training
     try:
         yield
     finally:
-        for one, flag in flags.items():
-            one.requires_grad_(flag)
+        for parameter, flag in flags.items():
+            parameter.requires_grad_(flag)
         with torch.no_grad():
             for buffer, content in contents.items():
                 buffer.copy_(content)

@@ -13,18 +13,15 @@ from quadsim.hessian.batches import Batch
 LR, WARM_UP_STEPS, MAX_GRAD_NORM = 1e-3, 20, 1.0
 
 
-def train(
-    network: nn.Module, draw: Callable[[int], Batch], steps: int, say: Callable[[str], None] | None = None
-) -> float:
-    """Train in place by AdamW (β 0.9, 0.95, weight decay 0.1, warm-up, gradients clipped at 1); the last loss.
+def train(network: nn.Module, draw: Callable[..., Batch], steps: int, log: Callable[[str], None]) -> None:
+    """Train in place by AdamW (β 0.9, 0.95, weight decay 0.1, warm-up, gradients clipped at 1).
 
     Step t uses batch t and its lr does not depend on `steps`: 30 steps are the first 30 of 300.
     """
     network.train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=0.1)
-    value = float("nan")
     for step in range(steps):
-        batch = draw(step)
+        batch = draw(number=step)
         for group in optimizer.param_groups:
             group["lr"] = LR * min(1.0, (step + 1) / WARM_UP_STEPS)
         loss = batches.cross_entropy(batch, network(batch.inputs))
@@ -32,7 +29,5 @@ def train(
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
         optimizer.step()
-        value = loss.item()
-        if say is not None and (step + 1) % max(1, steps // 10) == 0:
-            say(f"Training: step {step + 1} of {steps}, loss {value:.3f}")
-    return value
+        if (step + 1) % max(1, steps // 10) == 0:
+            log(f"Training: step {step + 1} of {steps}, loss {loss.item():.3f}")

@@ -7,7 +7,9 @@ that each is a block; the published models store the three in one matrix, with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,19 +61,22 @@ class Stack(nn.Module):
 
     def __init__(self, layers: int, width: int, heads: int, **kind: bool | str | float) -> None:
         super().__init__()
-        self.depth = layers
         for number in range(layers):
             self.add_module(f"layer{number}", Layer(width, heads, **kind))  # type: ignore[arg-type]
 
-    def layers(self) -> Iterator[Layer]:
-        for number in range(self.depth):
-            yield getattr(self, f"layer{number}")
+    def layers(self) -> list[Layer]:
+        return [part for part in self.children() if isinstance(part, Layer)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers():
+            x = layer(x)
+        return x
 
 
 class GPT2(Stack):
     """Radford et al. 2019, the smallest of the four; the embedding is tied to the head.
 
-    Positions start at the scale of all other weights, 0.02, as in most reimplementations; the first code has 0.01.
+    Positions start at the scale of all other weights, 0.02, as in most reimplementations; the original code has 0.01.
     """
 
     def __init__(
@@ -82,24 +87,22 @@ class GPT2(Stack):
         self.embedding = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(context, width)
         self.norm = nn.LayerNorm(width)
-        _normal(self, 0.02)
+        _initialize(self, partial(nn.init.normal_, std=0.02))
         for layer in self.layers():
             # So that the residual stream does not grow with depth: section 2.3 of the paper.
             for residual in (layer.attention_out, layer.mlp_out):
                 nn.init.normal_(residual.weight, std=0.02 / math.sqrt(2 * layers))
 
     def forward(self, tokens: Tensor) -> Tensor:  # (batch, length) → logits (batch, length, vocabulary)
-        x = self.embedding(tokens) + self.positions.weight[: tokens.shape[1]]
-        for layer in self.layers():
-            x = layer(x)
+        x = super().forward(self.embedding(tokens) + self.positions.weight[: tokens.shape[1]])
         return self.norm(x) @ self.embedding.weight.T
 
 
 class BERT(Stack):
     """After Devlin et al. 2018: masked tokens are predicted, the embedding is tied.
 
-    Without segments and next-sentence prediction; a token to be predicted is always masked. By default the size of
-    BERT-mini (4 layers, width 256), on GPT2's vocabulary and one token more, the mask.
+    Without segments and next-sentence prediction; a token to be predicted is always masked. By default it has the size
+    of BERT-mini (4 layers, width 256) and GPT2's vocabulary with one more token, the mask.
     """
 
     def __init__(
@@ -113,12 +116,10 @@ class BERT(Stack):
         self.head = nn.Linear(width, width)
         self.head_norm = nn.LayerNorm(width, eps=1e-12)
         self.head_bias = nn.Parameter(torch.zeros(vocabulary))
-        _truncated(self, 0.02)
+        _initialize(self, partial(nn.init.trunc_normal_, std=0.02, a=-0.04, b=0.04))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.norm(self.embedding(tokens) + self.positions.weight[: tokens.shape[1]])
-        for layer in self.layers():
-            x = layer(x)
+        x = super().forward(self.norm(self.embedding(tokens) + self.positions.weight[: tokens.shape[1]]))
         return self.head_norm(F.gelu(self.head(x))) @ self.embedding.weight.T + self.head_bias
 
 
@@ -144,34 +145,21 @@ class ViT(Stack):
         self.positions = nn.Parameter(torch.zeros(1, 1 + (image[0] // patch) * (image[1] // patch), width))
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, classes)
-        for part in self.modules():
-            if isinstance(part, nn.Linear):  # the convolution keeps torch's own initialization
-                nn.init.trunc_normal_(part.weight, std=0.02)  # cut at ±2, that is, not at all
-                nn.init.zeros_(part.bias)
+        draw = partial(nn.init.trunc_normal_, std=0.02)  # truncated at ±2, which has no effect
+        _initialize(self, draw)  # the convolution keeps torch's initialization
         for parameter in (self.token, self.positions):
-            nn.init.trunc_normal_(parameter, std=0.02)
+            draw(parameter)
 
     def forward(self, images: Tensor) -> Tensor:  # (batch, 3, height, width) → (batch, classes)
         x = self.patches(images).flatten(2).transpose(1, 2)
         x = torch.cat([self.token.expand(len(x), -1, -1), x], dim=1) + self.positions
-        for layer in self.layers():
-            x = layer(x)
-        return self.head(self.norm(x)[:, 0])
+        return self.head(self.norm(super().forward(x))[:, 0])
 
 
-def _normal(module: nn.Module, std: float) -> None:
-    """Weights from N(0, std²), biases 0; norms keep 1 and 0."""
+def _initialize(module: nn.Module, draw: Callable[[Tensor], Any]) -> None:
+    """Draw the weights of linear layers and embeddings; their biases are 0. Norms keep 1 and 0."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            nn.init.normal_(part.weight, std=std)
-        if isinstance(part, nn.Linear):
-            nn.init.zeros_(part.bias)
-
-
-def _truncated(module: nn.Module, std: float) -> None:
-    """Weights from N(0, std²) cut at two standard deviations, biases 0."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear | nn.Embedding):
-            nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std)
+            draw(part.weight)
         if isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)

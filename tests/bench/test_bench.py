@@ -1,5 +1,6 @@
-"""Benchmarks: the loops that are timed are the right ones, and what is told of them is whole. No times are tested."""
+"""Benchmarks: the timed loops compute the right steps, and their tables are complete. No times are tested."""
 
+import itertools
 import json
 import os
 
@@ -12,32 +13,16 @@ from numpy.testing import assert_allclose
 import quadsim as qs
 from quadsim import plots
 from quadsim.bench import loops, machine, measure, peers, starts, workers
-from quadsim.cli import main as cli
 from quadsim.engine.table import read_csv
 
 FAST = {"seconds": 0.001, "rounds": 1}
-OPTIMIZERS = {
-    "gd": qs.GD(lr=1.5e-4),
-    "adam": qs.Adam(lr=0.02, beta1=0.8, beta2=0.97),
-}  # they move, unlike what is timed
-PEERS = [one for contestants in peers.CONTESTANTS.values() for one in contestants]
+# Unlike the optimizers that are timed, these move.
+OPTIMIZERS = {"gd": qs.GD(lr=1.5e-4), "adam": qs.Adam(lr=0.02, beta1=0.8, beta2=0.97)}
+PEERS = list(itertools.chain(*peers.CONTESTANTS.values()))
 COLUMNS = [
     "blocks", "block_size", "optimizer", "lanes", "threads", "contestant", "microseconds", "ratio", "gflops",
     "dgemm_gflops", "fraction", "variant", "steps", "setup_ms", "clock",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def command(capsys, tmp_path, monkeypatch):
-    """Run a command line in an empty folder; (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = cli.main(["bench", *words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def task(optimizer="adam", lanes=3, size=(4, 5)):
@@ -48,14 +33,14 @@ EXTRAS = [one for name, contestants in peers.CONTESTANTS.items() if name != "num
 
 
 def need(contestant):
-    """Skip what is not installed."""
+    """Skip the test if a package of the contestant is not installed."""
     name = next(name for name, contestants in peers.CONTESTANTS.items() if contestant in contestants)
     for package in peers.PACKAGES[name]:
         pytest.importorskip(package, reason=f"{package} is not installed")
 
 
 def solved(task, steps):
-    """Where `solve` ends, lane by lane: (blocks, n, lanes)."""
+    """The final weights of `solve`, lane by lane: (blocks, n, lanes)."""
     runs = [
         qs.solve(task.problem, task.optimizer, seed=lane, tol=0, max_steps=steps, engine="compiled").w
         for lane in range(task.lanes)
@@ -74,7 +59,7 @@ def test_every_variant_runs_the_same_steps_as_solve(contestant, optimizer, lanes
     assert np.abs(expected - before).max() > 0.1
     for variant in contestant.variants(here):
         run = contestant.ready(here, variant, 50)
-        for _ in range(2):  # a run begins at the start, however often it is called
+        for _ in range(2):  # every call begins at the start
             assert_allclose(run(), expected, rtol=1e-9, atol=1e-12)
         assert_allclose(contestant.ready(here, variant, 0)(), before)
     assert_allclose(here.starts, before, rtol=0)
@@ -82,7 +67,7 @@ def test_every_variant_runs_the_same_steps_as_solve(contestant, optimizer, lanes
 
 
 def test_the_comparison_can_fail():
-    """The control: one step fewer, or another rate, is further off than the tolerance."""
+    """Control: one step fewer, or another β2, differs by more than the tolerance."""
     here = task()
     expected = solved(here, 50)
     shorter = loops.numpy_run(here, "stacked", 49)()
@@ -117,8 +102,8 @@ def test_rows_have_their_fields(optimizer):
         assert row["ratio"] == pytest.approx(row["microseconds"] / rows[0]["microseconds"])
 
 
-def test_what_is_timed_stays_where_it_is():
-    """Nothing may converge, diverge or leave float64's range while it is timed."""
+def test_timed_runs_do_not_move():
+    """No run may converge, diverge or underflow while it is timed."""
     for optimizer in measure.OPTIMIZERS.values():
         run = qs.solve(qs.case(3), optimizer, tol=0, max_steps=1_000_000, record=1_000_000, engine="compiled")
         assert run.status == "max-steps"
@@ -140,7 +125,7 @@ def test_many_problems_have_their_fields():
     assert (row["problems"], row["threads"]) == (measure.PROBLEMS, 2)
 
 
-def test_facts_of_the_machine_name_no_machine():
+def test_facts_do_not_identify_the_machine():
     facts = machine.facts()
     json.dumps(facts, allow_nan=False)
     assert facts["cores"] >= 1
@@ -148,25 +133,25 @@ def test_facts_of_the_machine_name_no_machine():
     assert os.uname().nodename not in json.dumps(facts)
 
 
-def test_what_others_take_is_a_share(monkeypatch):
+def test_the_load_of_others_is_a_share(monkeypatch):
     share = machine.others()()
     assert share is None or 0 <= share <= 1
-    told = iter([(100.0, 50.0, 10.0), (120.0, 65.0, 15.0), None])
-    monkeypatch.setattr(machine, "_used", lambda: next(told))
+    used = iter([(100.0, 50.0, 10.0), (120.0, 65.0, 15.0), None])
+    monkeypatch.setattr(machine, "_used", lambda: next(used))
     share = machine.others()
     assert share() == 0.5
     assert share() is None
 
 
-def test_a_start_is_cold_only_where_something_is_compiled(monkeypatch):
+def test_a_start_is_cold_only_if_kernels_are_compiled(monkeypatch):
     assert starts.times(["-c", "pass"], rounds=1)["cold"] is None
-    keeps = "import os; os.makedirs(os.environ['QUADSIM_CACHE_DIR'], exist_ok=True)"
-    assert starts.times(["-c", keeps], rounds=1)["cold"] > 0
+    fills_cache = "import os; os.makedirs(os.environ['QUADSIM_CACHE_DIR'], exist_ok=True)"
+    assert starts.times(["-c", fills_cache], rounds=1)["cold"] > 0
     with pytest.raises(ChildProcessError, match="failed: ZeroDivisionError"):
         starts.times(["-c", "1/0"], rounds=1)
 
 
-def test_a_plan_is_cut_into_jobs():
+def test_a_plan_is_split_into_jobs():
     plan = workers.Plan(
         parts=workers.PARTS, sizes=((3, 3), (4, 256)), optimizers=("gd", "adam"), lanes=(1, 64), threads=(1, 2),
         peers=("numpy",), seconds=0.1, rounds=2,
@@ -178,8 +163,8 @@ def test_a_plan_is_cut_into_jobs():
 
 
 def test_the_command_prints_draws_and_writes(command, tmp_path):
-    words = ("sizes=2x2,3×1", "lanes=1,3", "threads=1", "peers=numpy", "seconds=0.001", "rounds=1", "parts=steps")
-    code, out, err = command(*words, "out=there")
+    words = "sizes=2x2,3×1 lanes=1,3 threads=1 peers=numpy seconds=0.001 rounds=1 parts=steps out=there"
+    code, out, err = command(f"bench {words}")
     assert code == 0, err
     for word in ("2×2", "3×1", "GD", "Adam", "numpy", "of dgemm"):
         assert word in out
@@ -196,20 +181,12 @@ def test_the_command_prints_draws_and_writes(command, tmp_path):
 
 
 def test_json_is_the_only_thing_on_standard_output(command, tmp_path):
-    words = (
-        "sizes=2x2",
-        "optimizers=gd",
-        "lanes=1",
-        "peers=numpy",
-        "seconds=0.001",
-        "rounds=1",
-        "parts=steps,problems",
-    )
-    code, out, err = command(*words, "threads=1", "--json")
+    words = "sizes=2x2 optimizers=gd lanes=1 peers=numpy seconds=0.001 rounds=1 parts=steps,problems threads=1 --json"
+    code, out, err = command(f"bench {words}")
     result = json.loads(out)
     assert code == 0, err
     assert [row["contestant"] for row in result["steps"]] == ["quadsim", "numpy"]
-    assert result["problems"] == []  # which needs a second thread
+    assert result["problems"] == []  # it needs a second thread
     assert all((tmp_path / name).exists() for name in result["files"])
 
 
@@ -236,18 +213,18 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "sentence"), BAD, ids=[words for words, _ in BAD])
-def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, sentence):
-    code, out, err = command(*words.split())
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[words for words, _ in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(command, tmp_path, words, message):
+    code, out, err = command(f"bench {words}")
     assert (code, out) == (2, "")
-    assert sentence in err
+    assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_peer_that_is_missing_is_named_with_its_cure(command, monkeypatch):
+def test_a_missing_peer_is_reported_with_the_command_that_installs_it(command, monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda: ["numpy"])
-    code, _, err = command("peers=numpy,torch")
+    code, _, err = command("bench peers=numpy,torch")
     assert code == 2
     assert err == "quadsim: peer torch is not installed: pip install 'quadsim[peers]', or leave peers= out\n"
 
@@ -256,7 +233,7 @@ def test_a_worker_that_fails_is_one_line_and_exit_code_1(command, tmp_path, monk
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/numba.py").write_text("raise RuntimeError('no numba today')")
-    code, out, err = command("sizes=2x2", "lanes=1", "threads=1", "peers=numpy", "parts=steps", "seconds=0.001")
+    code, out, err = command("bench sizes=2x2 lanes=1 threads=1 peers=numpy parts=steps seconds=0.001")
     assert (code, out) == (1, "")
     assert err == "quadsim: measuring steps with threads=1 failed: RuntimeError: no numba today\n"
     assert not (tmp_path / "figures").exists()
@@ -265,12 +242,12 @@ def test_a_worker_that_fails_is_one_line_and_exit_code_1(command, tmp_path, monk
 @pytest.fixture
 def frame():
     rows = []
-    for size, name, lanes, threads in [
-        (s, o, n, t) for s in (3, 30) for o in ("gd", "adam") for n in (1, 64) for t in (1, 2)
-    ]:
-        for place, one in enumerate(("quadsim", "numpy", "optax" if lanes == 1 else "optax vmap")):
+    for size, name, lanes, threads in itertools.product((3, 30), ("gd", "adam"), (1, 64), (1, 2)):
+        for index, contestant in enumerate(("quadsim", "numpy", "optax" if lanes == 1 else "optax vmap")):
             row = {"blocks": 4, "block_size": size, "optimizer": name, "lanes": lanes, "threads": threads}
-            rows.append({**row, "contestant": one, "microseconds": size**2 * (1 + place) / threads, "fraction": 0.5})
+            rows.append(
+                {**row, "contestant": contestant, "microseconds": size**2 * (1 + index) / threads, "fraction": 0.5}
+            )
     return pd.DataFrame(rows)
 
 

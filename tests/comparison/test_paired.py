@@ -1,4 +1,4 @@
-"""Comparing: the same draws for all, no difference between equals, a planted handicap found out, failures in words."""
+"""Paired comparison: common draws, no difference between equals, a handicap is found, failures are reported."""
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,11 @@ def verdict(comparison, name):
 
 @pytest.fixture(scope="module", autouse=True)
 def rules():
-    """Rules of these tests' own, registered while they run."""
+    """User-defined rules, registered while these tests run."""
     before = dict(qs.optimizers.OPTIMIZERS)
 
     @qs.rule(state="m v")
-    def still(g, t, m, v, lr=0.01):  # PLAIN, but for 3 of 13 steps on which nothing happens
+    def still(g, t, m, v, lr=0.01):  # PLAIN, but without an update on 3 of 13 steps
         if t % 13 == 4 or t % 13 == 8 or t % 13 == 12:
             return 0.0, m, v
         m = 0.9 * m + 0.1 * g
@@ -45,7 +45,7 @@ def rules():
         return 2 * lr * m / (np.sqrt(v) + 1e-8) if random < 0.5 else 0.0, m, v
 
     @qs.rule(state="m v")
-    def tails(g, random, m, v, lr=0.01):  # the same law, by the other side of the coin
+    def tails(g, random, m, v, lr=0.01):  # the same distribution, by the other side of the coin
         m = 0.9 * m + 0.1 * g
         v = 0.99 * v + 0.01 * g * g
         return 2 * lr * m / (np.sqrt(v) + 1e-8) if random >= 0.5 else 0.0, m, v
@@ -80,16 +80,16 @@ def one():
     return qs.compare(case_4, named, seed=range(12), max_steps=100)
 
 
-# ---- what the tables hold
+# ---- tables
 
 
-def test_seeds_that_tune_and_seeds_that_confirm_are_apart(one):
+def test_tuning_seeds_and_confirmation_seeds_are_disjoint(one):
     assert one.seeds == list(range(12))
     assert one.tuning_seeds == list(range(12, 24))
     assert set(one.runs["seed"]) == set(range(12))
 
 
-def test_all_optimizers_see_the_same_draws_each_drawn_once():
+def test_all_optimizers_run_on_the_same_draws_each_drawn_once():
     drawn = []
 
     def draw(seed):
@@ -107,7 +107,7 @@ def test_all_optimizers_see_the_same_draws_each_drawn_once():
             assert runs.loc[(name, seed), "loss"] == alone.loss[-1]
 
 
-def test_the_learning_rates_are_those_that_tune_finds(one):
+def test_the_learning_rates_are_those_of_tune(one):
     for name, optimizer in (("gd", qs.GD()), ("adam", qs.Adam())):
         alone = qs.tune(case_4, optimizer, seed=range(12, 24), max_steps=100)
         assert one.tuned[name].optimizer == alone.optimizer
@@ -130,7 +130,7 @@ def test_medians_differences_and_wins_are_those_of_the_runs(one):
     assert verdict(one, "gd") == "–"
 
 
-def test_the_interval_is_two_order_statistics_where_nothing_was_chosen():
+def test_without_tuning_the_interval_is_two_order_statistics():
     grids = {"gd": {"lr": [2e-4]}, "adam": {"lr": [0.1]}}
     made = qs.compare(case_4, [qs.GD(), qs.Adam()], seed=range(20), max_steps=100, grids=grids)
     gaps = np.sort(made.runs.loc[made.runs["optimizer"] == "adam", "difference"])
@@ -143,7 +143,7 @@ def test_the_interval_is_two_order_statistics_where_nothing_was_chosen():
 
 
 def test_the_interval_covers_the_choice_of_the_learning_rate():
-    """It holds the interval at the tuned rates, and is wider where the tuning seeds might have chosen others."""
+    """It contains the interval at the tuned rates, and is wider where resampled tuning seeds choose others."""
     wider = 0
     for first in range(0, 300, 50):
         made = qs.compare(case_4, [qs.GD(), qs.Adam()], seed=range(first, first + 12), max_steps=80, noise=BATCH)
@@ -155,7 +155,7 @@ def test_the_interval_covers_the_choice_of_the_learning_rate():
     assert wider >= 1
 
 
-def test_bands_are_quartiles_on_the_way(one):
+def test_bands_are_quartiles_at_each_step(one):
     bands = one.bands[one.bands["optimizer"] == "adam"].set_index("step")
     runs = [qs.solve(case_4(s), one.tuned["adam"].optimizer, seed=s, max_steps=100, tol=0, record=1) for s in range(12)]
     for step in (0, 1, 50, 100):
@@ -165,21 +165,21 @@ def test_bands_are_quartiles_on_the_way(one):
     assert set(one.bands["measure"]) == {"loss"}
 
 
-def test_another_reference_turns_the_difference_around(one):
+def test_another_reference_reverses_the_difference(one):
     named = {"gd": qs.GD(), "heavy": qs.HeavyBall(momentum=0.9), "adam": qs.Adam()}
     turned = qs.compare(case_4, named, seed=range(12), max_steps=100, reference="adam")
-    there, back = one.summary.set_index("optimizer").loc["adam"], turned.summary.set_index("optimizer").loc["gd"]
-    assert_allclose([there["difference"], there["low"], there["high"]],
-                    [-back["difference"], -back["high"], -back["low"]], atol=1e-9)  # fmt: skip
-    assert there["wins"] == 1 - back["wins"]
+    forward, reverse = one.summary.set_index("optimizer").loc["adam"], turned.summary.set_index("optimizer").loc["gd"]
+    assert_allclose([forward["difference"], forward["low"], forward["high"]],
+                    [-reverse["difference"], -reverse["high"], -reverse["low"]], atol=1e-9)  # fmt: skip
+    assert forward["wins"] == 1 - reverse["wins"]
 
 
-# ---- equals and unequals
+# ---- equal and unequal optimizers
 
 
 @pytest.mark.slow
-def test_two_copies_never_differ(rules):
-    """Twenty of twenty: the same rule under two names, tuned and run with noise, on fresh draws each time."""
+def test_two_copies_do_not_differ(rules):
+    """Twenty times: the same rule under two names, tuned and run with noise, on new draws each time."""
     for repetition in range(20):
         seeds = range(100 * repetition, 100 * repetition + 8)
         made = qs.compare(
@@ -191,20 +191,20 @@ def test_two_copies_never_differ(rules):
 
 
 @pytest.mark.slow
-def test_equals_by_law_do_not_differ(rules):
-    """Two coins, thrown by themselves: tuned learning rates differ by luck, and that luck is part of the interval."""
-    named, same_lr, found = {"heads": rules["heads"], "tails": rules["tails"]}, 0, []
+def test_rules_with_the_same_distribution_do_not_differ(rules):
+    """Tuned learning rates differ by chance, and the interval includes this randomness of tuning."""
+    named, same_lr, verdicts = {"heads": rules["heads"], "tails": rules["tails"]}, 0, []
     for repetition in range(20):
         seeds = range(1000 * repetition, 1000 * repetition + 16)
         made = qs.compare(case_4, named, seed=seeds, max_steps=150, noise=BATCH)
-        found.append(verdict(made, "tails"))
+        verdicts.append(verdict(made, "tails"))
         same_lr += made.summary["lr"].nunique() == 1
-    assert found.count("no difference found") >= 18
-    assert same_lr < 15  # the control: the tuning seeds do not see to it
+    assert verdicts.count("no difference found") >= 18
+    assert same_lr < 15  # control: tuning chooses different learning rates
 
 
-def test_one_method_written_in_two_ways_does_not_differ(rules):
-    """Their grids lie apart, so one of them comes nearer to the cliff: a finer grid would make up for that."""
+def test_two_parametrizations_of_one_method_do_not_differ(rules):
+    """Their grids differ, so one comes nearer to the stability limit: a finer grid would make up for that."""
     named = {"heavy-ball": qs.HeavyBall(momentum=0.8), "averaged": rules["averaged"]}
     made = qs.compare(case_4, named, seed=range(16), max_steps=300)
     row = made.summary.iloc[1]
@@ -212,7 +212,7 @@ def test_one_method_written_in_two_ways_does_not_differ(rules):
     assert_allclose(lr[1] / lr[0], 5, rtol=0.2)
     assert lr[1] / lr[0] != pytest.approx(5, rel=0.01)
     assert row["verdict"] == "no difference found"
-    assert not row["low"] <= 0 <= row["high"]  # the control: without the slack it would be called a difference
+    assert not row["low"] <= 0 <= row["high"]  # control: without the slack it would count as a difference
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_one_method_written_in_two_ways_does_not_differ(rules):
     ],
     ids=["final-loss", "steps-to-tol", "steps-to-tol-batch", "mean-log-loss"],
 )
-def test_a_planted_handicap_is_found_out(rules, objective, how):
-    """It stands still on 3 of 13 steps, and so needs 1.3 times as many: no learning rate makes up for that."""
+def test_a_handicap_is_found(rules, objective, how):
+    """Without an update on 3 of 13 steps it needs 1.3 times as many: no learning rate makes up for that."""
     named = {"plain": rules["plain"], "still": rules["still"]}
     made = qs.compare(case_3, named, seed=range(30), objective=objective, **how)
     assert verdict(made, "still") == "worse"
@@ -238,16 +238,16 @@ def test_a_planted_handicap_is_found_out(rules, objective, how):
 
 
 @pytest.mark.slow
-def test_a_mere_factor_is_tuned_away(rules):
-    """The control of the handicap: steps 1.3 times as long are none."""
+def test_a_factor_on_the_step_makes_no_difference(rules):
+    """Control of the handicap: tuning makes up for steps 1.3 times as long."""
     for draw in (case_3, case_4):
         made = qs.compare(draw, {"plain": rules["plain"], "longer": rules["longer"]}, seed=range(20), max_steps=200)
         assert verdict(made, "longer") == "no difference found"
 
 
 @pytest.mark.slow
-def test_published_orders_are_found():
-    """Adam far below SGD where blocks differ in scale, and alongside where they do not."""
+def test_published_rankings_are_reproduced():
+    """Adam is better than SGD where blocks differ in scale; no difference is found where they do not."""
     for draw, wanted in ((case_3, "better"), (case_4, "no difference found")):
         made = qs.compare(draw, [qs.SGD(), qs.Adam()], noise=BATCH)
         assert verdict(made, "adam") == wanted
@@ -256,7 +256,7 @@ def test_published_orders_are_found():
 # ---- failures
 
 
-def test_what_diverges_is_a_row_that_says_so():
+def test_an_optimizer_that_diverges_has_this_verdict():
     grids = {"gd": {"lr": [1.0, 10.0]}, "heavy-ball": {"lr": [5.0]}}
     made = qs.compare(
         case_3, [qs.Adam(), qs.GD(), qs.HeavyBall(momentum=0.9)], seed=range(3), max_steps=100, grids=grids
@@ -272,7 +272,7 @@ def test_what_diverges_is_a_row_that_says_so():
     assert not bands[["lower", "median", "upper"]].isna().any(axis=None)
 
 
-def test_beside_a_reference_that_diverged():
+def test_the_reference_may_diverge():
     grids = {"gd": {"lr": [1.0]}, "heavy-ball": {"lr": [5.0]}}
     made = qs.compare(
         case_3, [qs.GD(), qs.Adam(), qs.HeavyBall(momentum=0.9)], seed=range(8), max_steps=100, grids=grids
@@ -284,15 +284,15 @@ def test_beside_a_reference_that_diverged():
     assert summary.loc["heavy-ball", "wins"] == 0.5
 
 
-def test_what_never_arrives_is_a_row_that_says_so():
+def test_an_optimizer_that_does_not_reach_tol_has_this_verdict():
     made = qs.compare(case_3, [qs.Adam(), qs.GD()], seed=range(8), objective="steps-to-tol", max_steps=400)
     assert list(made.summary["verdict"]) == ["–", "not reached"]
     assert made.summary["failed"].iloc[1] == "not-reached"
     assert pd.isna(made.runs.loc[made.runs["optimizer"] == "gd", "steps_to_tol"]).all()
 
 
-def test_runs_that_rise_are_counted_also_where_they_have_not_exploded():
-    """A little beyond 2/L the loss grows, and a hundred steps are too few to tell that it will not come back."""
+def test_runs_that_rise_are_counted_even_if_they_have_not_diverged():
+    """Slightly beyond 2/L the loss grows, but in a hundred steps not enough to count as divergence."""
     made = qs.compare(case_3, [qs.Adam(), qs.GD()], seed=range(6), max_steps=100, grids={"gd": {"lr": [4.4e-4]}})
     row = made.summary.iloc[1]
     assert (row["diverged"], row["rose"]) == (0, 1)
@@ -312,8 +312,8 @@ def test_too_few_seeds_for_the_level():
 
 
 @pytest.mark.slow
-def test_few_seeds_cannot_tell_several_optimizers_apart():
-    """Six seeds have p = 1/32 at best, which four comparisons make 1/8."""
+def test_few_seeds_are_too_few_for_several_comparisons():
+    """With six seeds p is at least 1/32, and 1/8 after correction for four comparisons."""
     optimizers = [qs.GD(), qs.Adam(), qs.Signum(), qs.Lion(), qs.SGD(lr=1e-6)]
     grids = GIVEN | {"sgd": {"lr": [1e-6]}, "signum": {"lr": [1e-2]}, "lion": {"lr": [1e-2]}}
     made = {
@@ -325,7 +325,7 @@ def test_few_seeds_cannot_tell_several_optimizers_apart():
         assert_allclose(summary["p_adjusted"][1:], statistics.holm(summary["p"][1:]))
     assert [made[6]["verdict"].iloc[k] for k in (1, 4)] == ["too few seeds"] * 2
     assert not set(made[6]["verdict"]) & {"better", "worse"}
-    assert made[6]["high"].iloc[1] < 0  # the interval is of one comparison, and excludes 0
+    assert made[6]["high"].iloc[1] < 0  # the interval is per comparison, and excludes 0
     assert made[8]["verdict"].iloc[1] == "better"
     assert made[8]["verdict"].iloc[4] == "worse"
 
@@ -341,7 +341,7 @@ def test_comparisons_that_are_reported_together_are_one_family():
     assert [one.comparisons for one in together] == [2, 2]
     many = corrected([made[0]] * 20)
     assert [one.summary["verdict"].iloc[1] for one in (made[0], many[0])] == ["better", "too few seeds"]
-    assert list(made[0].summary["verdict"]) == ["–", "better"]  # what was given is not changed
+    assert list(made[0].summary["verdict"]) == ["–", "better"]  # the arguments are not changed
 
 
 # ---- underflow
@@ -356,8 +356,8 @@ DEEP = {"b99": qs.Adam(beta1=0.0, beta2=0.99, eps=0.0), "b999": qs.Adam(beta1=0.
 @pytest.mark.parametrize(
     ("draw", "steps"), [(ONE, 5000), (ONE, 20_000), (case_3, 20_000)], ids=["1-d", "1-d long", "case 3"]
 )
-def test_what_underflows_wins_nothing(draw, steps, objective, reference):
-    """Both have the same floor; β2 = 0.999 leaves float64's range on the way (ledger 5i)."""
+def test_a_run_that_underflows_wins_nothing(draw, steps, objective, reference):
+    """Both have the same floor; with β2 = 0.999 the run underflows before it (ledger 5i)."""
     grids = {name: {"lr": [0.01]} for name in DEEP}
     made = qs.compare(
         draw, DEEP, seed=range(12), max_steps=steps, grids=grids, reference=reference, objective=objective, tol=1e-299
@@ -377,14 +377,16 @@ def test_what_underflows_wins_nothing(draw, steps, objective, reference):
     assert abs(summary.loc[other, "wins"] - 0.5) <= (1 - pairs.mean()) / 2 + 1e-12
     assert summary.loc[other, "undecided"] == pairs.mean()
     if objective == "final-loss" and steps == 20_000:
-        assert_allclose(summary.loc["b999", "median"], summary.loc["b99", "median"], rtol=0.1)  # of those that stayed
+        assert_allclose(
+            summary.loc["b999", "median"], summary.loc["b99", "median"], rtol=0.1
+        )  # of runs that did not underflow
 
 
-def test_tuning_does_not_choose_what_underflows():
+def test_tuning_does_not_choose_settings_that_underflow():
     best = qs.tune(ONE, DEEP["b999"], seed=range(9), max_steps=20_000)
     chosen = best.tried[best.tried["best"]].iloc[0]
     assert chosen["underflow"] < 0.5
-    assert best.tried["underflow"].max() > 0.5  # the control: there was something to fall for
+    assert best.tried["underflow"].max() > 0.5  # control: some settings underflow
     assert np.isinf(best.tried.loc[best.tried["underflow"] > 0.5, "median"]).all()
     failed = qs.tune(ONE, DEEP["b999"], seed=range(9), max_steps=20_000, grid=[0.003, 0.01])
     assert failed.failed == "underflow"
@@ -397,8 +399,8 @@ def test_tuned_rates_do_not_win_by_underflow_either(steps):
     assert verdict(made, "b999") != "better"
 
 
-def test_a_method_that_converges_may_leave_float64_s_range():
-    """GD is proportional to its gradients: its zero is true, and beats Adam's floor."""
+def test_a_homogeneous_method_converges_by_underflow():
+    """The steps of GD are proportional to its gradients: its zero loss is correct, and below Adam's floor."""
     problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
     grids = {"gd": {"lr": [0.5]}, "adam": {"lr": [0.01]}}
     adam = qs.Adam(beta1=0.0, beta2=0.9, eps=0.0)
@@ -408,7 +410,7 @@ def test_a_method_that_converges_may_leave_float64_s_range():
     assert made.summary["underflow"].tolist() == [0, 0]
 
 
-def test_a_tie_of_two_that_converged_is_no_win():
+def test_two_runs_that_converged_are_a_tie():
     problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
     grids = {"slow": {"lr": [0.3]}, "fast": {"lr": [0.6]}}
     made = qs.compare(problem, {"slow": qs.GD(), "fast": qs.GD()}, seed=range(8), max_steps=5000, grids=grids)
@@ -416,13 +418,13 @@ def test_a_tie_of_two_that_converged_is_no_win():
     assert made.summary["difference"].iloc[1] == 0
 
 
-def test_a_fixed_problem_has_other_starts():
+def test_a_fixed_problem_has_a_new_start_for_each_seed():
     made = qs.compare(case_3(0), [qs.GD(), qs.Adam()], seed=range(6), max_steps=50)
     assert made.problem == "case 3"
     assert made.runs["loss"].nunique() == 12
 
 
-def test_betas_are_tuned_on_request():
+def test_other_settings_are_tuned_if_given():
     made = qs.compare(
         case_3, [qs.GD(), qs.Adam()], seed=range(6), max_steps=100, grids={"adam": {"beta2": [0.9, 0.99]}}
     )
@@ -431,11 +433,11 @@ def test_betas_are_tuned_on_request():
 
 
 BAD = [
-    ({"seed": [0]}, "a comparison needs at least two seeds, got 1"),
-    ({"seed": []}, "seed must name at least 1, got 0"),
-    ({"seed": range(5), "tuning_seed": range(3, 9)}, "but 3, 4 are in both"),
+    ({"seed": [0]}, "seed must hold at least 2 seeds, got 1"),
+    ({"seed": []}, "seed must hold at least 2 seeds, got 0"),
+    ({"seed": range(5), "tuning_seed": range(3, 9)}, "tuning_seed must be disjoint from seed, but 3, 4 are in both"),
     ({"seed": range(9), "tuning_seed": range(9)}, "but 0, 1, 2, 3, 4, … are in both"),
-    ({"tuning_seed": []}, "tuning_seed must name at least 1, got 0"),
+    ({"tuning_seed": []}, "tuning_seed must hold at least 1 seed, got 0"),
     ({"reference": "sgd"}, "unknown reference 'sgd'"),
     ({"level": 1.0}, "level must be a finite number above 0 and below 1, got 1"),
     ({"level": 95}, "level must be a finite number above 0 and below 1, got 95"),
@@ -445,25 +447,25 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("how", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
-def test_bad_arguments(check_refused, how, sentence):
+@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_arguments(check_refused, how, message):
     check_refused(
-        lambda: qs.compare(case_3, [qs.GD(), qs.Adam()], **{"seed": range(3), "max_steps": 5, **how}), sentence
+        lambda: qs.compare(case_3, [qs.GD(), qs.Adam()], **{"seed": range(3), "max_steps": 5, **how}), message
     )
 
 
 def test_bad_optimizers(check_refused):
-    def among(optimizers):
+    def comparing(optimizers):
         return lambda: qs.compare(case_3, optimizers, seed=range(3), max_steps=5)
 
-    check_refused(among([qs.GD(), qs.GD(lr=1e-4)]), "optimizer gd is named twice: give a dict with a name for each")
-    check_refused(among([]), "optimizers must name at least one")
-    check_refused(among(["gd"]), "optimizer must be one such as GD() or Adam(), got 'gd'")
-    check_refused(among("gd"), "optimizers must be a list, or a dict by name, got 'gd'")
-    check_refused(among({"a": 3}), "optimizer must be one such as GD() or Adam(), got 3")
+    check_refused(comparing([qs.GD(), qs.GD(lr=1e-4)]), "optimizer gd is named twice: give a dict with a name for each")
+    check_refused(comparing([]), "optimizers must hold at least one optimizer")
+    check_refused(comparing(["gd"]), "optimizer must be one such as GD() or Adam(), got 'gd'")
+    check_refused(comparing("gd"), "optimizers must be a list, or a dict by name, got 'gd'")
+    check_refused(comparing({"a": 3}), "optimizer must be one such as GD() or Adam(), got 3")
 
 
-# ---- the figure
+# ---- figures
 
 
 def texts(figure):
@@ -481,11 +483,11 @@ def test_the_figure_has_three_panels_for_each_problem(one, rules):
     other = qs.compare(case_3, named, seed=range(6), max_steps=50)
     figure = figure_of(one, other)
     assert [len(row.axes) for row in figure.subfigs] == [3, 3]
-    told = texts(figure)
+    text = texts(figure)
     verdicts = [f"{row['label']}: {row['verdict']}" for made in (one, other) for _, row in made.summary[1:].iterrows()]
     assert "copy: no difference found" in verdicts
     for word in ("case 3 found", "case 4 found", "a caption", *verdicts):
-        assert word in told
+        assert word in text
     figure.canvas.draw()
     width, height = figure.canvas.get_width_height()
     for artist in figure.findobj(match=lambda artist: hasattr(artist, "get_text")):
@@ -497,7 +499,7 @@ def test_the_figure_has_three_panels_for_each_problem(one, rules):
 
 
 @pytest.mark.parametrize("objective", ["final-loss", "steps-to-tol", "mean-log-loss"])
-def test_figures_of_what_failed_are_drawn(objective):
+def test_figures_of_failed_runs_are_drawn(objective):
     grids = {"gd": {"lr": [1.0, 10.0]}, "heavy-ball": {"lr": [5.0]}}
     optimizers = [qs.Adam(), qs.GD(), qs.HeavyBall(momentum=0.9)]
     made = qs.compare(case_3, optimizers, seed=range(3), max_steps=100, grids=grids, objective=objective)
@@ -508,7 +510,7 @@ def test_figures_of_what_failed_are_drawn(objective):
 
 
 @pytest.mark.parametrize("seeds", [3, 8])
-def test_figures_of_what_underflowed_are_drawn(seeds):
+def test_figures_of_runs_that_underflowed_are_drawn(seeds):
     for grids in ({name: {"lr": [0.01]} for name in DEEP}, {"b999": {"lr": [0.003, 0.01]}}):
         figure = figure_of(qs.compare(ONE, DEEP, seed=range(seeds), max_steps=20_000, grids=grids))
         figure.canvas.draw()

@@ -1,4 +1,4 @@
-"""Tuning: the known optimum is found, the edge is told, what was given is kept, and what diverged counts as such."""
+"""Tuning: known optima are found, a best at the edge is reported, given grids are kept, divergence is counted."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ def case_3(seed):
 
 
 def search_for(height, optimizer=None, **how):
-    """Let a search run on an objective that is known: a function of the settings."""
+    """Run a search on a known objective, a function of the settings."""
     search = Search(optimizer or qs.Adam(), qs.case(3), **how)
     while trials := search.ask():
         for trial in trials:
@@ -34,10 +34,10 @@ def valley(middle, slope=1.0):
     return lambda trial: slope * (np.log10(trial["lr"]) - np.log10(middle)) ** 2
 
 
-# ---- what is minimised
+# ---- objectives
 
 
-def test_the_objectives_are_what_they_say():
+def test_objectives_agree_with_their_definitions():
     problem = qs.case(3, seed=5)
     run = qs.solve(problem, qs.GD(), seed=5, max_steps=200, tol=0, record=1, engine="compiled")
     assert EvaluationProtocol(max_steps=200).score(run) == np.log10(run.loss[-1])
@@ -47,7 +47,7 @@ def test_the_objectives_are_what_they_say():
     assert EvaluationProtocol("steps-to-tol", tol=1e-3).score(run) == np.log10(run.steps_to_tol)
 
 
-def test_what_never_arrives_or_diverges_is_infinitely_bad():
+def test_the_objective_is_infinite_for_divergence_and_for_tol_not_reached():
     problem = qs.case(3, seed=5)
     slow = qs.solve(problem, qs.GD(), seed=5, max_steps=20, engine="compiled")
     assert EvaluationProtocol("steps-to-tol").score(slow) == np.inf
@@ -57,7 +57,7 @@ def test_what_never_arrives_or_diverges_is_infinitely_bad():
         assert EvaluationProtocol(objective).score(gone) == np.inf
 
 
-def test_a_run_that_ended_early_stays_where_it_was():
+def test_a_run_that_ended_early_keeps_its_last_loss():
     problem = qs.BlockQuadratic.from_spectra([[1.0, 1.0]], rotation=0)
     run = qs.solve(problem, qs.GD(lr=1.0), seed=0, max_steps=100, tol=0, record=1, engine="compiled")
     assert run.last_step == 1
@@ -69,14 +69,11 @@ def test_a_run_that_ended_early_stays_where_it_was():
 def test_a_start_at_the_minimum_has_a_score():
     problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0, minimizer=[1.0, 1.0])
     run = qs.solve(problem, qs.GD(), w0=[1.0, 1.0], tol=0, max_steps=10, engine="compiled")
-    assert [EvaluationProtocol(objective, max_steps=10).score(run) for objective in evaluation.OBJECTIVES] == [
-        -300,
-        0,
-        -12,
-    ]
+    scores = [EvaluationProtocol(objective, max_steps=10).score(run) for objective in evaluation.OBJECTIVES]
+    assert scores == [-300, 0, -12]
 
 
-def test_long_runs_are_looked_at_every_few_steps():
+def test_long_runs_are_recorded_every_few_steps():
     protocol = EvaluationProtocol("mean-log-loss", max_steps=10_000)
     assert protocol.record_every == 3
     best = tune(case_3, qs.GD(), seed=[0, 1], grid=[1e-4, 2e-4], objective="mean-log-loss", max_steps=10_000)
@@ -86,12 +83,12 @@ def test_long_runs_are_looked_at_every_few_steps():
     assert_allclose(first, np.mean([protocol.score(run), protocol.score(other)]), rtol=1e-12)
 
 
-# ---- what is found
+# ---- results
 
 
 @pytest.mark.parametrize("spectrum", [[1.0, 3.0], [0.01, 0.05, 0.2], [1e3, 2e4]], ids=str)
-def test_gd_is_tuned_to_the_lr_that_theory_knows(spectrum):
-    """In the long run 2/(μ + L) ends lowest (ledger 1a)."""
+def test_gd_is_tuned_to_the_lr_of_theory(spectrum):
+    """After many steps 2/(μ + L) has the least loss (ledger 1a)."""
     best = tune(
         lambda seed: qs.BlockQuadratic.from_spectra([spectrum], seed=seed), qs.GD(), seed=range(9), max_steps=300
     )
@@ -123,14 +120,14 @@ def test_the_table_holds_quartiles_of_the_runs():
 
 
 @pytest.mark.parametrize("middle", [3e-4, 0.0123, 0.4])
-def test_a_valley_is_found_to_the_grid_s_spacing(middle):
+def test_a_minimum_is_found_up_to_the_spacing_of_the_grid(middle):
     best = search_for(valley(middle))
     assert abs(np.log10(best.optimizer.lr / middle)) <= SPACING / 2 + 1e-9
     assert set(best.tried["level"]) == {"coarse", "refined"}
     assert len(best.tried) == 9 + 2 * 3
 
 
-def test_a_grid_is_extended_to_where_the_best_is():
+def test_a_grid_is_extended_to_the_best():
     for middle in (2e-7, 300.0):
         best = search_for(valley(middle))
         assert abs(np.log10(best.optimizer.lr / middle)) <= SPACING / 2 + 1e-9
@@ -139,7 +136,7 @@ def test_a_grid_is_extended_to_where_the_best_is():
 
 
 @pytest.mark.parametrize(("middle", "edge"), [(1e-30, "lowest"), (1e30, "highest")])
-def test_the_edge_is_told_where_extending_does_not_reach(middle, edge):
+def test_the_edge_is_reported_where_the_extension_ends(middle, edge):
     best = search_for(valley(middle))
     assert best.edge == edge
     spans = np.log10([best.tried["lr"].min(), best.tried["lr"].max()])
@@ -148,7 +145,7 @@ def test_the_edge_is_told_where_extending_does_not_reach(middle, edge):
     assert search_for(valley(middle), extend=1).tried["lr"].min() == pytest.approx(1e-5 if edge == "lowest" else 1e-4)
 
 
-def test_a_grid_that_was_given_is_kept():
+def test_a_given_grid_is_kept():
     grid = [0.03, 0.003, 0.01]
     best = search_for(valley(1.0), grid=grid)
     assert sorted(best.tried["lr"]) == sorted(grid)
@@ -159,8 +156,8 @@ def test_a_grid_that_was_given_is_kept():
     assert abs(np.log10(asked.optimizer.lr)) < 0.1
 
 
-def test_real_runs_extend_too():
-    """A start far away needs steps far longer than the first guess."""
+def test_grids_of_real_runs_are_extended():
+    """A distant start needs a learning rate far above the first guess."""
     problem = qs.BlockQuadratic.from_spectra([[1.0, 2.0]], seed=0)
     best = tune(problem, qs.Adam(), seed=range(3), max_steps=300, start=1.4e4)
     assert best.optimizer.lr > 3
@@ -184,7 +181,7 @@ def test_other_settings_are_tuned_in_all_combinations():
     assert len(best.curve()) == 9 + len(refined)
 
 
-def test_every_combination_is_extended_on_its_own():
+def test_every_combination_is_extended_separately():
     def height(trial):
         return valley({0.5: 0.01, 0.9: 1e4}[trial["beta1"]])(trial) + (trial["beta1"] == 0.5)
 
@@ -196,14 +193,14 @@ def test_every_combination_is_extended_on_its_own():
 # ---- ties and failures
 
 
-def test_among_equals_the_smaller_lr_is_taken():
+def test_ties_choose_the_smallest_lr():
     best = search_for(lambda trial: 0.0, grid=[0.1, 0.01, 1.0])
     assert best.optimizer.lr == 0.01
     plateau = search_for(lambda trial: 1.0 if trial["lr"] < 0.005 else 0.0, grid=[0.001, 0.01, 0.1])
     assert plateau.optimizer.lr == 0.01
 
 
-def test_among_equal_medians_the_lower_quartiles_win():
+def test_ties_of_medians_are_broken_by_quartiles():
     search = Search(qs.Adam(), qs.case(3), grid=[0.01, 0.1])
     first, second = search.ask()
     search.tell(first, np.array([0.0, 1.0, np.inf]), np.zeros(3), np.array([0, 0, 1]), np.zeros(3))
@@ -211,7 +208,7 @@ def test_among_equal_medians_the_lower_quartiles_win():
     assert outcome(search, EvaluationProtocol()).optimizer.lr == 0.1
 
 
-def test_all_diverged_is_told():
+def test_divergence_at_every_setting_is_reported():
     best = tune(case_3, qs.GD(), seed=range(3), grid=[1.0, 10.0], max_steps=300)
     assert best.failed == "diverged"
     assert (best.tried["diverged"] == 1).all()
@@ -220,7 +217,7 @@ def test_all_diverged_is_told():
     assert best.slack == 0
 
 
-def test_what_diverges_everywhere_is_looked_for_below():
+def test_if_every_setting_diverges_the_grid_is_extended_below():
     best = search_for(lambda trial: np.inf)
     assert best.failed == "diverged"
     assert best.tried["lr"].min() == pytest.approx(1e-8)
@@ -229,8 +226,8 @@ def test_what_diverges_everywhere_is_looked_for_below():
     assert best.optimizer.lr <= 1e-6
 
 
-def test_half_of_the_lanes_diverging_counts_as_such():
-    """FrozenAdam's best lr hangs on the draw: a common one is too large for some."""
+def test_shares_of_divergence_are_those_of_the_runs():
+    """FrozenAdam's best lr depends on the draw: a common one is too large for some."""
     best = tune(case_3, qs.FrozenAdam(), seed=range(12), grid=[0.01, 0.1, 0.3, 1.0], max_steps=300)
     shares = best.tried.set_index("lr")["diverged"]
     runs = [
@@ -238,19 +235,19 @@ def test_half_of_the_lanes_diverging_counts_as_such():
     ]
     assert shares[0.3] == np.mean([run.status == "diverged" for run in runs])
     assert shares.is_monotonic_increasing
-    assert 0 < shares[0.3] < 1  # the control: some do, some do not
+    assert 0 < shares[0.3] < 1  # control: some do, some do not
 
 
 def test_steps_to_tol_that_nothing_reaches():
     best = tune(case_3, qs.GD(), seed=range(3), grid=[1e-5, 1e-4], objective="steps-to-tol", max_steps=100)
     assert best.failed == "not-reached"
-    assert best.optimizer.lr == 1e-4  # the one that came furthest
+    assert best.optimizer.lr == 1e-4  # the one with the least final loss
 
 
-# ---- the shape of the curve
+# ---- slack and sensitivity
 
 
-def test_slack_is_what_a_parabola_might_still_gain():
+def test_slack_is_the_gain_of_the_parabola():
     grid = list(10 ** np.linspace(-3, 0, 13))
     for shift in (0.0, 0.06, 0.12):
         best = search_for(valley(10 ** (-1.5 + shift), 4.0), grid=grid)
@@ -258,7 +255,7 @@ def test_slack_is_what_a_parabola_might_still_gain():
         assert_allclose(best.slack, gained, atol=1e-9)
 
 
-def test_slack_beside_a_cliff_is_the_last_gain():
+def test_slack_beside_a_cliff_is_the_last_difference():
     def cliff(trial):
         return -np.log10(trial["lr"]) if trial["lr"] < 0.5 else np.inf
 
@@ -268,26 +265,26 @@ def test_slack_beside_a_cliff_is_the_last_gain():
     assert search_for(valley(0.01), grid=[0.01]).slack == 0
 
 
-def test_sensitivity_is_read_off_the_curve():
+def test_sensitivity_interpolates_the_curve():
     tent = search_for(lambda trial: 2 * abs(np.log10(trial["lr"] / 0.01)), grid=list(10 ** np.arange(-4.0, 1.0)))
-    told = tent.sensitivity()
+    sensitivity = tent.sensitivity()
     reach = np.log10(2) / 2
-    assert_allclose([told["lr_low"], told["lr_high"]], [10 ** (-2 - reach), 10 ** (-2 + reach)])
-    assert_allclose([told["halved"], told["doubled"]], 2 * np.log10(2))
-    assert not told["lr_range_open"]
+    assert_allclose([sensitivity["lr_low"], sensitivity["lr_high"]], [10 ** (-2 - reach), 10 ** (-2 + reach)])
+    assert_allclose([sensitivity["halved"], sensitivity["doubled"]], 2 * np.log10(2))
+    assert not sensitivity["lr_range_open"]
     flat = search_for(lambda trial: 0.0, grid=[0.01, 0.1]).sensitivity()
     assert (flat["lr_range"], flat["lr_range_open"], flat["halved"]) == (pytest.approx(10), True, None)
     cliff = search_for(lambda trial: 0.0 if trial["lr"] < 0.5 else np.inf, grid=[0.1, 1.0]).sensitivity()
     assert (cliff["lr_high"], cliff["doubled"], cliff["halved"]) == (pytest.approx(0.1), np.inf, None)
 
 
-# ---- first guesses, blocks, own rules
+# ---- first guesses, blocks, user-defined rules
 
 
 @pytest.mark.parametrize(
     "optimizer", compiled([qs.GD(), qs.HeavyBall(), qs.Nesterov(), qs.SGD()], default={"gd", "heavy-ball"})
 )
-def test_methods_that_step_by_the_gradient_begin_at_its_scale(optimizer):
+def test_methods_proportional_to_the_gradient_start_around_1_over_l(optimizer):
     for scale in (1e-3, 1e5):
         problem = qs.BlockQuadratic.from_spectra([[1 * scale, 2 * scale]], seed=0)
         lrs = [trial["lr"] for trial in Search(optimizer, problem).ask()]
@@ -298,7 +295,7 @@ def test_methods_that_step_by_the_gradient_begin_at_its_scale(optimizer):
 @pytest.mark.parametrize(
     "optimizer", compiled([qs.Adam(), qs.FrozenAdam(), qs.Signum(), qs.Lion(), qs.RMSProp(), qs.SkipUpdate()]),
 )  # fmt: skip
-def test_methods_that_normalise_begin_around_a_hundredth(optimizer):
+def test_methods_that_normalise_start_around_a_hundredth(optimizer):
     for scale in (1e-3, 1e5):
         problem = qs.BlockQuadratic.from_spectra([[1 * scale, 2 * scale]], seed=0)
         lrs = [trial["lr"] for trial in Search(optimizer, problem).ask()]
@@ -315,24 +312,24 @@ def test_block_gd_is_tuned_by_a_common_factor():
 
 
 @pytest.mark.slow
-def test_a_rule_of_one_s_own_is_tuned():
+def test_a_user_defined_optimizer_is_tuned():
     def rule(g, lr, power):
         return lr * g * power
 
     @dataclass(frozen=True)
-    class Strange(qs.Optimizer):
-        name, label, homogeneous = "strange", "Strange", True
+    class Scaled(qs.Optimizer):
+        name, label, homogeneous = "scaled", "Scaled", True
         power: float = 1e-3
 
-    Strange.rule = staticmethod(rule)
-    best = tune(lambda s: qs.BlockQuadratic.from_spectra([[1.0, 3.0]], seed=s), Strange(), seed=range(5), max_steps=100)
+    Scaled.rule = staticmethod(rule)
+    best = tune(lambda s: qs.BlockQuadratic.from_spectra([[1.0, 3.0]], seed=s), Scaled(), seed=range(5), max_steps=100)
     assert abs(np.log10(best.optimizer.lr * 1e-3 / 0.5)) <= SPACING
 
 
-# ---- how it is run
+# ---- execution
 
 
-def test_threads_and_parts_change_nothing(monkeypatch):
+def test_threads_and_chunks_change_nothing(monkeypatch):
     how = {"seed": range(5), "max_steps": 60, "objective": "mean-log-loss"}
     alone = tune(case_3, qs.Adam(), threads=1, **how).tried
     assert tune(case_3, qs.Adam(), threads=2, **how).tried.equals(alone)
@@ -351,11 +348,11 @@ def test_each_problem_is_drawn_once():
     assert sorted(drawn) == [4, 7]
 
 
-def test_progress_is_told_round_by_round():
-    told = []
-    tune(case_3, qs.GD(), seed=range(3), max_steps=10, progress=lambda *news: told.append(news))
-    assert told[:3] == [("tuning, coarse grid", 1, 3), ("tuning, coarse grid", 2, 3), ("tuning, coarse grid", 3, 3)]
-    assert told[-1] == ("tuning, refined grid", 3, 3)
+def test_progress_is_reported_round_by_round():
+    calls = []
+    tune(case_3, qs.GD(), seed=range(3), max_steps=10, progress=lambda *call: calls.append(call))
+    assert calls[:3] == [("tuning, coarse grid", 1, 3), ("tuning, coarse grid", 2, 3), ("tuning, coarse grid", 3, 3)]
+    assert calls[-1] == ("tuning, refined grid", 3, 3)
 
 
 def test_conditions_reach_the_runs():
@@ -378,8 +375,8 @@ BAD = [
     ({"grid": [0.1, 0.1]}, "the grid of gd.lr holds a value twice"),
     ({"grid": "0.1"}, "gd.lr must be a list of values to try"),
     ({"grid": 0.1}, "gd.lr must be a list of values to try"),
-    ({"seed": []}, "seed must name at least 1, got 0"),
-    ({"seed": [1, 1]}, "seed must differ from each other, got 1 twice"),
+    ({"seed": []}, "seed must hold at least 1 seed, got 0"),
+    ({"seed": [1, 1]}, "seed must hold distinct seeds, got 1 twice"),
     ({"seed": [-1]}, "seed must be a whole number of at least 0, got -1"),
     ({"seed": "3"}, "seed must be a list of whole numbers, got '3'"),
     ({"objective": "final_loss"}, "unknown objective 'final_loss': did you mean final-loss?"),
@@ -390,9 +387,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("how", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
-def test_bad_arguments(check_refused, how, sentence):
-    check_refused(lambda: tune(case_3, qs.GD(), **{"seed": [0], "max_steps": 5, **how}), sentence)
+@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_arguments(check_refused, how, message):
+    check_refused(lambda: tune(case_3, qs.GD(), **{"seed": [0], "max_steps": 5, **how}), message)
 
 
 def test_bad_draws(check_refused):

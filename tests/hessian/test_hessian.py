@@ -29,7 +29,7 @@ from quadsim.hessian.transformers import BERT, GPT2, ViT
 
 pytestmark = pytest.mark.slow
 F64 = torch.float64
-torch.set_num_threads(1)  # networks this small gain nothing from two, and lose much on a busy machine
+torch.set_num_threads(1)  # networks this small gain nothing from two, and are much slower on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ SMALL = [
 
 @pytest.mark.parametrize(("net", "block"), SMALL)
 def test_products_of_gauss_newton(tiny, net, block):
-    """JᵀQJ written out: J row by row, Q by torch's own Hessian of a function."""
+    """JᵀQJ written out: J row by row, Q by torch.autograd.functional.hessian."""
     module, outputs, loss = tiny(net)
     parameters = dict(module.named_parameters())
     z = outputs()
@@ -114,7 +114,7 @@ def test_products_of_gauss_newton(tiny, net, block):
     assert_allclose(found.numpy(), dense.numpy(), atol=1e-12 * float(dense.abs().max()) + 1e-18)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, on the way of its forward mode
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's, in its forward mode
 def test_products_are_those_of_curvlinops():
     curvlinops = pytest.importorskip("curvlinops", reason="curvlinops is not installed")
     module, x = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double(), torch.randn(9, 5, dtype=F64)
@@ -130,7 +130,7 @@ def test_products_are_those_of_curvlinops():
             assert_allclose(product(v).numpy(), theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_a_relu_networks_hessian_is_its_gauss_newton_matrix_in_evaluation_mode_only(tiny):
+def test_the_hessian_of_a_relu_network_is_its_gauss_newton_matrix_in_evaluation_mode_only(tiny):
     for mode, same in (("evaluation", True), ("training", False)):
         module, outputs, loss = tiny("resnet", mode)
         v = torch.ones(module.conv1.weight.numel(), dtype=F64)
@@ -142,7 +142,7 @@ def test_a_relu_networks_hessian_is_its_gauss_newton_matrix_in_evaluation_mode_o
         assert (apart < 1e-10) == same, (mode, apart)
 
 
-def test_the_module_is_as_it_was(tiny):
+def test_the_module_is_restored(tiny):
     module, outputs, loss = tiny("resnet", "training")
     module.fc.bias.requires_grad_(False)
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -197,11 +197,11 @@ def test_the_quadrature_is_exact_for_polynomials():
 def test_float32_keeps_the_basis_orthogonal():
     """A basis in float32, sums in float64: the outer nodes are eigenvalues to float32's rounding after 60 steps."""
     rng = np.random.default_rng(1)
-    eigenvalues = np.concatenate([rng.standard_normal(3 * lanczos.COLUMNS + 7) * 1e-3, [5.0, -4.0, 3.0, 2.9]])
+    eigenvalues = np.concatenate([rng.standard_normal(3 * lanczos.MAX_COLUMNS + 7) * 1e-3, [5.0, -4.0, 3.0, 2.9]])
     diagonal = torch.from_numpy(eigenvalues.astype(np.float32))
     rule = hessian.quadrature(lambda v: diagonal * v, rng.standard_normal(eigenvalues.size), 60, torch.float32)
     assert_allclose(rule.nodes[[-1, -2, -3, 0]], [5, 3, 2.9, -4], rtol=1e-6)
-    assert sum(rule.nodes > 1) == 3  # no eigenvalue comes twice, as it does without reorthogonalization
+    assert sum(rule.nodes > 1) == 3  # none appears twice, as it would without reorthogonalization
     assert_allclose(rule.weights.sum(), 1, rtol=1e-12)
 
 
@@ -213,7 +213,7 @@ def test_an_invariant_subspace_ends_the_steps():
 
 
 COUNTS = {
-    "gpt2": 124_439_808,  # as in the publication's released weights
+    "gpt2": 124_439_808,  # as in the released weights
     "resnet18": 11_689_512,  # torchvision's
     "vgg16": 138_365_992,  # torchvision's vgg16_bn
     "mlp": 784 * 128 + 128 + 128 * 128 + 128 + 1280 + 10,
@@ -229,7 +229,7 @@ def test_parameter_counts(name):
 
 @pytest.mark.parametrize("name", ["gpt2-nano", "vit-small", "resnet18", "mlp"])
 def test_networks_start_near_the_loss_of_guessing(name):
-    """ln of the number of classes, 10.82 for GPT2, and half the variance of the logits, which is large in ResNet18."""
+    """ln of the number of classes, 10.82 for GPT2, plus half the variance of the logits, which is large in ResNet18."""
     described = models.MODELS[name]
     network = models.build(name, seed=0).eval()
     rng = torch.Generator().manual_seed(0)
@@ -247,7 +247,7 @@ def test_networks_start_near_the_loss_of_guessing(name):
     assert abs(loss - math.log(classes) - spread**2 / 2) < 3 * spread / math.sqrt(len(logits)) + 0.05
 
 
-def test_initialization_is_the_originals():
+def test_initialization_is_that_of_the_papers():
     net = GPT2(layers=4, width=256, heads=4, vocabulary=500, context=64)
     stds = {"embedding": 0.02, "layer2.query": 0.02, "layer2.mlp_in": 0.02}
     stds |= {"layer2.attention_out": 0.02 / math.sqrt(8), "layer2.mlp_out": 0.02 / math.sqrt(8)}
@@ -266,7 +266,7 @@ def test_initialization_is_the_originals():
         assert not any(isinstance(part, nn.Dropout) for part in VGG16().modules())
 
 
-def test_gpt2_looks_back_only():
+def test_gpt2_is_causal():
     net = GPT2(layers=2, width=16, heads=2, vocabulary=40, context=12).eval()
     one, other = torch.arange(12)[None], torch.arange(12)[None].clone()
     other[0, 7:] = 3
@@ -276,8 +276,8 @@ def test_gpt2_looks_back_only():
     assert float(apart[7:].min()) > 0
 
 
-def test_the_memory_said_beforehand_is_what_is_needed(tiny):
-    """Counted on tensors without content; near what the same run on real tensors holds, and what is held is counted."""
+def test_the_memory_estimate_agrees_with_a_real_run(tiny):
+    """The estimate on fake tensors is near the peak of the same run on real ones; `_Live` counts live tensors."""
     live = memory._Live()
     with live:
         held = [torch.zeros(1000) for _ in range(10)]
@@ -285,12 +285,12 @@ def test_the_memory_said_beforehand_is_what_is_needed(tiny):
         torch.zeros(100)
     assert (live.peak, live.now) == (40_000, 20_000)
     module, outputs, loss = tiny("gpt2")
-    told = memory.graph_bytes(module, "embedding.weight", outputs, loss, "hessian")
+    estimate = memory.graph_bytes(module, "embedding.weight", outputs, loss, "hessian")
     live = memory._Live()
     with live, hessian.operator(module, "embedding.weight", outputs, loss) as product:
         product(torch.zeros(640, dtype=F64))
-    assert told is not None
-    assert 0.7 * live.peak <= told <= 1.5 * live.peak
+    assert estimate is not None
+    assert 0.7 * live.peak <= estimate <= 1.5 * live.peak
     assert memory.available() is None or memory.available() > 2**20
 
 
@@ -304,14 +304,14 @@ class Net(nn.Module):
 
 
 @pytest.fixture
-def own():
+def network():
     torch.manual_seed(3)
     net, x, y = Net(), torch.randn(20, 6), torch.randint(0, 3, (20,))
     return net, lambda: net(x), lambda z: cross_entropy(z, y)
 
 
-def test_a_users_own_network_in_five_lines(own, tmp_path):
-    net, outputs, loss = own
+def test_a_user_defined_network_in_five_lines(network, tmp_path):
+    net, outputs, loss = network
     measured = hessian.measure(net, outputs, loss, blocks=["one", "two"], lanczos_steps=30, out=tmp_path / "mine.npz")
     problem = qs.case(1, network=tmp_path / "mine.npz", blocks=["one", "two"], block_size=6)
     assert problem.kappa == 5000
@@ -324,7 +324,7 @@ def test_a_users_own_network_in_five_lines(own, tmp_path):
 
 
 def same(one, other):
-    """The same numbers to the last bit."""
+    """Whether all numbers are bit-identical."""
     return one.blocks.keys() == other.blocks.keys() and all(
         (a == b).all()
         for name in one.blocks
@@ -333,17 +333,17 @@ def same(one, other):
     )
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_does_not(own):
-    one, again, other = (hessian.measure(*own, lanczos_steps=5, seed=seed) for seed in (4, 4, 5))
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(network):
+    one, again, other = (hessian.measure(*network, lanczos_steps=5, seed=seed) for seed in (4, 4, 5))
     assert same(one, again)
     assert not same(one, other)
 
 
-def test_a_measurement_cut_off_goes_on_and_comes_out_the_same(own, tmp_path):
-    net, outputs, loss = own
+def test_an_interrupted_measurement_continues_with_the_same_result(network, tmp_path):
+    net, outputs, loss = network
     whole = hessian.measure(net, outputs, loss, lanczos_steps=5, probes=3, out=tmp_path / "whole.npz")
     path = tmp_path / "parts.npz"
-    for products in (13, 9):  # in the middle of a probe: block one's third, then block two's first
+    for products in (13, 9):  # in the middle of a probe: the third of block one, then the first of block two
         ticks = iter(range(products))
 
         def cut(stage, ticks=ticks):
@@ -363,8 +363,8 @@ def test_a_measurement_cut_off_goes_on_and_comes_out_the_same(own, tmp_path):
     assert hessian.measure(net, outputs, loss, lanczos_steps=6, probes=3, out=path, overwrite=True).finished
 
 
-def test_another_block_is_added_to_a_finished_file(own, tmp_path):
-    net, outputs, loss = own
+def test_another_block_is_added_to_a_finished_file(network, tmp_path):
+    net, outputs, loss = network
     path = tmp_path / "net.npz"
     hessian.measure(net, outputs, loss, blocks=["one"], lanczos_steps=5, out=path)
     hessian.measure(net, outputs, loss, blocks=["one", "two"], lanczos_steps=5, out=path)
@@ -373,8 +373,8 @@ def test_another_block_is_added_to_a_finished_file(own, tmp_path):
     assert both.finished
 
 
-def test_a_file_with_a_block_half_done_is_not_finished(own, tmp_path):
-    net, outputs, loss = own
+def test_a_file_with_an_unfinished_block_is_not_finished(network, tmp_path):
+    net, outputs, loss = network
     path = tmp_path / "net.npz"
 
     def cut(stage):
@@ -391,8 +391,8 @@ def test_a_file_with_a_block_half_done_is_not_finished(own, tmp_path):
     assert qs.spectra.load(path).provenance["command"] == "all"
 
 
-def test_another_network_does_not_continue_a_file(own, tmp_path):
-    net, outputs, loss = own
+def test_a_file_is_not_continued_with_another_network(network, tmp_path):
+    net, outputs, loss = network
     hessian.measure(net, outputs, loss, blocks=["one"], lanczos_steps=5, out=tmp_path / "net.npz")
     with torch.no_grad():
         net.two.weight.mul_(2)
@@ -400,12 +400,12 @@ def test_another_network_does_not_continue_a_file(own, tmp_path):
         hessian.measure(net, outputs, loss, blocks=["two"], lanczos_steps=5, out=tmp_path / "net.npz")
 
 
-def test_two_processes_do_not_measure_into_one_file(own, tmp_path):
-    net, outputs, loss = own
+def test_two_processes_do_not_measure_into_one_file(network, tmp_path):
+    net, outputs, loss = network
     path, refused = tmp_path / "net.npz", []
 
-    def meanwhile(sentence):
-        if "probe" in sentence and not refused:
+    def meanwhile(message):
+        if "probe" in message and not refused:
             with pytest.raises(InputError, match="another process is measuring into") as caught:
                 hessian.measure(net, outputs, loss, blocks=["two"], lanczos_steps=5, out=path)
             refused.append(caught.value)
@@ -416,7 +416,7 @@ def test_two_processes_do_not_measure_into_one_file(own, tmp_path):
     assert hessian.measure(net, outputs, loss, blocks=["two"], lanczos_steps=5, out=path).finished
 
 
-def test_torchs_own_attention_can_be_measured():
+def test_the_attention_of_torch_can_be_measured():
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     x = torch.randn(3, 5, 8)
     measured = hessian.measure(
@@ -432,27 +432,27 @@ def module_with(parameter):
 
 
 @pytest.mark.parametrize(
-    ("module", "loss", "sentence"),
+    ("module", "loss", "message"),
     [
         (nn.Linear(2, 2).bfloat16(), lambda z: z.sum(), "block weight must be float32 or float64"),
         (module_with(nn.Parameter(torch.ones(2) * 1j)), lambda z: z, "block p must be float32 or float64"),
-        (module_with(nn.Parameter(torch.zeros(0))), lambda z: z.sum(), "block p holds no numbers"),
-        (nn.LazyLinear(2), lambda z: z.sum(), "holds no numbers"),
+        (module_with(nn.Parameter(torch.zeros(0))), lambda z: z.sum(), "block p is empty or uninitialized"),
+        (nn.LazyLinear(2), lambda z: z.sum(), "is empty or uninitialized"),
         (nn.Linear(2, 2), lambda z: z, "the loss must be a tensor of one real number"),
         (nn.Linear(2, 2), lambda z: 3.0, "the loss must be a tensor of one real number, got 3.0"),
-        (nn.Linear(2, 2), lambda z: z.sum() * float("nan"), "the loss is nan"),
+        (nn.Linear(2, 2), lambda z: z.sum() * float("nan"), "the loss must be finite, got nan"),
         (nn.Linear(2, 2), 3, "loss must be a function, got 3"),
         (nn.Sequential(), lambda z: z, "at least one block"),
         (7, lambda z: z, "module must be a torch.nn.Module, got 7"),
     ],
 )
-def test_odd_modules_and_losses(module, loss, sentence, check_refused):
+def test_odd_modules_and_losses(module, loss, message, check_refused):
     x = torch.ones(3, 2)
-    check_refused(lambda: hessian.measure(module, lambda: module(x), loss, lanczos_steps=3), sentence)
+    check_refused(lambda: hessian.measure(module, lambda: module(x), loss, lanczos_steps=3), message)
 
 
 class Linear(nn.Module):
-    """A block in which the loss is linear, one that it does not see, and one that is neither."""
+    """A block in which the loss is linear, one on which it does not depend, and one that is neither."""
 
     def __init__(self):
         super().__init__()
@@ -460,7 +460,7 @@ class Linear(nn.Module):
         self.real = nn.Parameter(torch.ones(4))
 
 
-def test_a_zero_hessian_is_refused_and_what_was_measured_is_kept(tmp_path):
+def test_a_zero_hessian_is_refused_and_earlier_results_are_kept(tmp_path):
     net = Linear()
     path = tmp_path / "net.npz"
 
@@ -476,7 +476,7 @@ def test_a_zero_hessian_is_refused_and_what_was_measured_is_kept(tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rounding_is_not_taken_for_curvature(seed):
-    """Softmax does not see a key's bias: what is left of its Hessian is noise, and noise is not symmetric."""
+    """Softmax does not depend on a key's bias: its Hessian is rounding noise, and noise is not symmetric."""
     torch.manual_seed(seed)
     net, tokens = GPT2(layers=2, width=32, heads=2, vocabulary=60, context=16), torch.randint(0, 60, (4, 16))
     how = {"outputs": lambda: net(tokens), "loss": lambda z: cross_entropy(z.flatten(0, 1), tokens.flatten())}
@@ -486,7 +486,7 @@ def test_rounding_is_not_taken_for_curvature(seed):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"blocks": ["onne"]}, "unknown block 'onne': did you mean one?"),
         ({"blocks": []}, "at least one block"),
@@ -498,27 +498,27 @@ def test_rounding_is_not_taken_for_curvature(seed):
         ({"out": "x.pkl"}, "out must end in .npz"),
         ({"seed": -1}, "seed must be a whole number"),
         ({"out": 5}, "out must be the path of an .npz file, got 5"),
-        ({"out": "/proc/self/x.npz"}, "out='/proc/self/x.npz' cannot be written"),
+        ({"out": "/proc/self/x.npz"}, "out='/proc/self' cannot be written"),
         ({"blocks": "one"}, "blocks must be a list of names, got 'one'"),
-        ({"settings": {"n": np.int64(3)}}, "settings must be plain numbers, texts and lists of them"),
+        ({"settings": {"n": np.int64(3)}}, "settings must be JSON values"),
     ],
 )
-def test_bad_settings(own, change, sentence, check_refused):
-    check_refused(lambda: hessian.measure(*own, **{"lanczos_steps": 3, **change}), sentence)
+def test_bad_settings(network, change, message, check_refused):
+    check_refused(lambda: hessian.measure(*network, **{"lanczos_steps": 3, **change}), message)
 
 
-def test_too_little_memory_is_said_before_anything_is_measured(own, monkeypatch, tmp_path):
+def test_too_little_memory_raises_before_the_measurement(network, monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(
         InputError, match=r"block one needs about .* are free: use fewer Lanczos steps, a smaller batch"
     ):
-        hessian.measure(*own, lanczos_steps=3, out=tmp_path / "x.npz")
+        hessian.measure(*network, lanczos_steps=3, out=tmp_path / "x.npz")
     assert not (tmp_path / "x.npz").exists()
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a text, digits and a damaged file or two."""
+    """A working folder with a text, images of digits and damaged files."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     Path("text.txt").write_bytes(bytes(rng.choice(list(b"the quick brown fox "), 3000)))
@@ -541,23 +541,23 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-MLP_WORDS = ["measure", "model=mlp", "images=digits.npz", "batch=16", "lanczos_steps=6", "probes=2", "seed=1"]
+MLP_ARGUMENTS = ["measure", "model=mlp", "images=digits.npz", "batch=16", "lanczos_steps=6", "probes=2", "seed=1"]
 
 
-def test_the_verb_measures_says_and_continues(folder, capsys):
-    assert cli.main([*MLP_WORDS, "out=a.npz", "--json"]) == 0
+def test_the_command_measures_reports_and_keeps_a_finished_file(folder, capsys):
+    assert cli.main([*MLP_ARGUMENTS, "out=a.npz", "--json"]) == 0
     out, err = capsys.readouterr()
-    told = json.loads(out)
-    assert [block["block"] for block in told["blocks"]] == ["layer0", "layer1", "layer2"]
-    assert told["finished"]
+    result = json.loads(out)
+    assert [block["block"] for block in result["blocks"]] == ["layer0", "layer1", "layer2"]
+    assert result["finished"]
     assert "of memory beside the network" in err.splitlines()[0]
     assert "layer1, probe 2 of 2: eigenvalues" in err
     assert " left" in err
     measured = qs.spectra.load("a.npz")
-    assert measured.provenance["command"] == "python -m quadsim " + " ".join(MLP_WORDS)
+    assert measured.provenance["command"] == "python -m quadsim " + " ".join(MLP_ARGUMENTS)
     assert abs(measured.provenance["loss"] - math.log(10)) < 0.3
     before = Path("a.npz").read_bytes()
-    assert cli.main([*MLP_WORDS, "out=a.npz"]) == 2
+    assert cli.main([*MLP_ARGUMENTS, "out=a.npz"]) == 2
     assert "a.npz is finished" in capsys.readouterr().err
     assert Path("a.npz").read_bytes() == before
     assert cli.main(["case=1", "network=a.npz", "block_size=6", "max_steps=50", "out=figures"]) == 0
@@ -574,7 +574,7 @@ def test_idx_files_are_the_same_images(folder):
     assert_allclose(float(one.inputs.std()), 1, rtol=1e-3)
 
 
-def test_windows_of_a_text_do_not_overlap_and_targets_come_next(folder):
+def test_windows_of_a_text_do_not_overlap_and_targets_are_the_next_tokens(folder):
     Path("numbers.txt").write_bytes(bytes(range(256)))
     batch = batches.text(Path("numbers.txt"), (7, 30), seed=5, vocabulary=256)
     assert (batch.targets == batch.inputs + 1).all()
@@ -587,7 +587,7 @@ def test_windows_of_a_text_do_not_overlap_and_targets_come_next(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         ("measure", "measure needs model=, one of gpt2, gpt2-nano"),
         ("measure model=gpt3", "unknown model 'gpt3': did you mean gpt2?"),
@@ -611,14 +611,14 @@ def test_windows_of_a_text_do_not_overlap_and_targets_come_next(folder):
         ("measure model=mlp images=unlabelled.npz", "must hold arrays images and labels"),
         ("measure model=mlp images=text.txt", "is not an .npz: also give labels=FILE"),
         ("measure model=mlp images=labels.idx labels=labels.idx", "not an IDX file of bytes with 3 dimensions"),
-        ("measure model=mlp images=digits.npz batch=41", "has 40 images: a batch of 41 needs more"),
+        ("measure model=mlp images=digits.npz batch=41", "has 40 images, fewer than a batch of 41"),
         ("measure model=vit-small images=digits.npz batch=4 size=30x30", "sides are multiples of 8, got 30 x 30"),
         ("measure model=vgg16 images=digits.npz batch=4 size=8x8", "images of at least 32 x 32"),
         ("measure model=mlp images=digits.npz batch=4 mode=test", "unknown mode 'test'"),
         ("measure model=mlp images=digits.npz batch=4 dtype=half", "unknown dtype 'half'"),
         ("measure model=mlp images=digits.npz batch=4 out=digits.npz", "out=digits.npz is also an input file"),
         ("measure model=mlp images=digits.npz batch=4 out=odd.npz", "odd.npz exists and was not written by quadsim"),
-        ("measure model=mlp images=digits.npz batch=4 stps=3", "unknown key 'stps': did you mean steps?"),
+        ("measure model=mlp images=digits.npz batch=4 prbes=3", "unknown key 'prbes': did you mean probes?"),
         (
             "measure model=mlp images=digits.npz batch=4 overwrite=yes",
             "unknown overwrite 'yes': allowed are true, false",
@@ -639,19 +639,19 @@ def test_windows_of_a_text_do_not_overlap_and_targets_come_next(folder):
     ],
     ids=str,
 )
-def test_bad_words_are_one_line(folder, capsys, words, sentence):
+def test_bad_arguments_are_one_line(folder, capsys, words, message):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert cli.main(words.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert sentence in err
+    assert message in err
     assert err.count("\n") == 1
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_process_killed_twice_comes_out_the_same(folder):
-    """kill -9 in the middle, twice; the third run finishes. Equal to a run without a kill, to the last bit."""
-    words = [sys.executable, "-m", "quadsim", *MLP_WORDS[:-3], "lanczos_steps=60", "probes=4", "seed=1"]
+def test_a_process_killed_twice_gives_the_same_result(folder):
+    """SIGKILL in the middle, twice; the third run finishes, bit-identical to a run without a kill."""
+    words = [sys.executable, "-m", "quadsim", *MLP_ARGUMENTS[:-3], "lanczos_steps=60", "probes=4", "seed=1"]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     assert subprocess.run([*words, "out=whole.npz"], capture_output=True, check=True, env=alone).returncode == 0
     kills = 0
@@ -682,7 +682,7 @@ def test_training_lowers_the_loss_and_is_deterministic(folder):
 
 
 def test_gpt2_from_the_command_line(folder, capsys):
-    """The nano one, on bytes: everything the true one does, in seconds."""
+    """GPT2 nano on bytes: everything that GPT2 does, in seconds."""
     words = (
         "measure model=gpt2-nano blocks=layer0.query,layer*.norm1 text=text.txt tokens=1x16 lanczos_steps=3 probes=1 "
         "out=g.npz"

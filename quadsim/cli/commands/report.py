@@ -6,9 +6,9 @@ python -m quadsim report figures=FOLDER out=page.html
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from quadsim import _files
 from quadsim._validation import InputError, shown
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import console
@@ -24,11 +24,11 @@ KEYS = {
 def main(line: CommandLine) -> None:
     folder = Path(line.values["figures"])
     path = Path(line.values["out"]) if "out" in line.values else folder / "report.html"
-    if not _files.is_folder(folder):
+    if not os.path.isdir(folder):
         raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that reproduce writes to")
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"out={shown(str(path))} must end in .html: write for example out=report.html")
-    if _files.is_folder(path):
+    if os.path.isdir(path):
         raise InputError(f"out={shown(str(path))} is a folder: write for example out=report.html")
     from quadsim import _artifacts
     from quadsim.bench import machine
