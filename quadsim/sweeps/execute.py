@@ -10,11 +10,11 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim import spectra, theory
+from quadsim import spectra
 from quadsim._validation import InputError
 from quadsim.engine import solver, table
 from quadsim.engine.closed_form import exact as closed_form
@@ -22,8 +22,11 @@ from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import FrozenAdam, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.build import problem as build_problem
-from quadsim.sweeps.grid import Group
-from quadsim.sweeps.run_configs import Cell
+from quadsim.theory import constants, rates
+
+if TYPE_CHECKING:
+    from quadsim.sweeps.grid import Group
+    from quadsim.sweeps.run_configs import Cell
 
 Row = dict[str, Any]
 Check = Callable[..., None]  # called during a run; raises to stop it
@@ -73,7 +76,7 @@ class Facts:
             e0 = self.problem.initial_error(self.seed, kind)
             row: Row = {}
             with contextlib.suppress(InputError):  # a gradient of 0 in some coordinate: frozen Adam cannot start there
-                row = {"kappa_eff": theory.kappa_eff(self.problem, e0=e0), "r": theory.r(self.problem, e0=e0)}
+                row = {"kappa_eff": constants.kappa_eff(self.problem, e0=e0), "r": constants.r(self.problem, e0=e0)}
             self._of_start[kind] = e0, row
         return self._of_start[kind]
 
@@ -142,8 +145,8 @@ def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
         return None
     try:
         if isinstance(cell.optimizer, FrozenAdam):  # with the lr that was found: its rate depends on the start
-            return theory.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
-        return theory.rate(facts.problem, cell.optimizer)
+            return rates.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
+        return rates.rate(facts.problem, cell.optimizer)
     except InputError:
         return None
 

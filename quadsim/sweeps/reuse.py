@@ -55,7 +55,7 @@ def _is_parts(parts: dict[str, Any]) -> bool:
     data = parts.get("data", {})
     return (
         all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
-        and parts["engine"] in fingerprint.ENTRY_POINTS
+        and parts["engine"] in ("closed-form", "compiled")
         and isinstance(data, dict)
         and all(
             isinstance(text, str) for named in (parts["modules"], parts["versions"], data) for text in named.values()

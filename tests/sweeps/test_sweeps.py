@@ -20,7 +20,7 @@ from quadsim._validation import InputError
 from quadsim.engine import table
 from quadsim.engine.compiled import kernel_source
 from quadsim.optimizers import OPTIMIZERS, by_name
-from quadsim.sweeps import Grid, axes, plan, source_hash
+from quadsim.sweeps import Grid, axes, import_graph, plan
 from quadsim.sweeps.store import Store
 
 RULES = """import numpy as np
@@ -631,10 +631,10 @@ def test_an_edited_kernel_changes_the_keys_of_what_it_runs(monkeypatch):
 
 def test_comments_docstrings_and_layout_have_no_part_in_a_fingerprint():
     plain = "def f(a):\n    return a + 1\n"
-    assert source_hash.hash_source(
+    assert import_graph.read(
         '"""Words."""\n\n\ndef f(a):  # why\n    "more"\n\n    return (a +\n            1)\n'
-    ) == source_hash.hash_source(plain)
-    assert source_hash.hash_source(plain.replace("1", "2")) != source_hash.hash_source(plain)
+    ) == import_graph.read(plain)
+    assert import_graph.read(plain.replace("1", "2")) != import_graph.read(plain)
 
 
 def test_edited_spectra_change_the_key_and_the_rows(tmp_path):
