@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from quadsim import _parsing, keys
@@ -33,22 +33,19 @@ Axis = tuple[Any, ...]  # values; None leaves the key out, as the word `none` do
 def values(name: str, text: str) -> Axis:
     """An axis: `v`, `v,v,…`, `a:b:logN`, `a:b:linN`, or `i..j` for whole numbers; `none` leaves the key out."""
     key = KEYS[name]
-    found = tuple(None if item.lower() == "none" else key.read(item) for item in _items(key, text))
+    found = tuple(None if is_none(item) else key.read(item) for item in _items(key, text))
     if ":" in text:  # whole numbers, rounded from a range, may coincide
         return tuple(dict.fromkeys(found))
-    return _distinct(name, found, text)
+    return distinct(name, found, text)
 
 
-def seeds(text: str) -> Sequence[int]:
-    """The seeds: `3`, `0..29`, `3,5,8`."""
-    if ".." in text:
-        first, _, last = text.partition("..")
-        low, high = (KEYS["seed"].read(end) for end in (first, last))
-        if high < low:
-            raise InputError(f"seed={text} is empty: write for example seed={high}..{low}")
-        checks.whole("the number of seeds", high - low + 1, at_least=1, at_most=MAX_SEEDS)
-        return range(low, high + 1)
-    return [0 if value is None else value for value in values("seed", text)]
+def seeds(given: Any) -> Sequence[int]:
+    """The seeds: `3`, `0..29`, `3,5,8`; from Python also a range or a list."""
+    if isinstance(given, str) and ".." in given:
+        given = _parsing.whole_range("seed", given, MAX_SEEDS)
+    if isinstance(given, range) and given.step == 1 and given:
+        return range(KEYS["seed"].check(given.start), KEYS["seed"].check(given.stop - 1) + 1)
+    return [0 if value is None else value for value in axis("seed", given)]
 
 
 def count(name: str, text: str) -> int:
@@ -79,7 +76,8 @@ def _items(key: Key, text: str) -> list[str]:
     return [str(round(float(item))) for item in found] if ":" in text and key.kind in keys.WHOLE_KINDS else found
 
 
-def _distinct(name: str, found: Axis, given: Any) -> Axis:
+def distinct(name: str, found: Axis, given: Any) -> Axis:
+    """The values, if they differ."""
     if len(set(found)) < len(found):
         twice = next(value for value in found if found.count(value) > 1)
         raise InputError(f"{name}={checks.shown(given)} names {keys.text(twice)} twice")
@@ -89,17 +87,12 @@ def _distinct(name: str, found: Axis, given: Any) -> Axis:
 # ---- from Python values
 
 
-def axis(name: str, given: Any) -> Axis | range:
+def axis(name: str, given: Any) -> Axis:
     """An axis from Python: a value, a list of values, or a text as on the command line."""
-    if name == "seed" and isinstance(given, range) and given.step == 1 and given:
-        return range(KEYS["seed"].check(given.start), KEYS["seed"].check(given.stop - 1) + 1)
     key = KEYS[name]
-    if name == "seed" and isinstance(given, str) and ".." in given:
-        found = seeds(given)
-        return range(found[0], found[-1] + 1)
     if isinstance(given, str):
         return values(name, given) if given.strip() else (key.check(given),)
-    return _distinct(name, tuple(_value(key, item) for item in _listed(key, given)), given)
+    return distinct(name, tuple(None if is_none(item) else key.check(item) for item in _listed(key, given)), given)
 
 
 def listed(name: str, given: Any) -> list[Any]:
@@ -114,10 +107,9 @@ def listed(name: str, given: Any) -> list[Any]:
     return items
 
 
-def _value(key: Key, item: Any) -> Any:
-    if item is None or (isinstance(item, str) and item.lower() == "none"):
-        return None
-    return key.check(item)
+def is_none(item: Any) -> bool:
+    """Whether a value leaves its key out: None, or the word `none`."""
+    return item is None or (isinstance(item, str) and item.lower() == "none")
 
 
 def _listed(key: Key, given: Any) -> list[Any]:
@@ -134,6 +126,12 @@ def _depth(value: Any) -> int:
     if isinstance(value, str) or getattr(value, "ndim", None) == 0 or not isinstance(value, Iterable):
         return 0
     return 1 + max((_depth(item) for item in value), default=0)
+
+
+def product(axes: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of some axes, without None values."""
+    for chosen in itertools.product(*axes.values()):
+        yield {name: value for name, value in zip(axes, chosen, strict=True) if value is not None}
 
 
 def optimizers(given: Any) -> tuple[list[str], dict[str, Any]]:

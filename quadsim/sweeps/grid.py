@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,10 +45,10 @@ class Group:
     cells: tuple[int, ...]
     keys: tuple[bytes, ...]
 
-    def only(self, places: Sequence[int]) -> Group:
+    def only(self, indices: Sequence[int]) -> Group:
         """The same group with some of its cells."""
-        cells, keys = tuple(self.cells[place] for place in places), tuple(self.keys[place] for place in places)
-        return Group(self.values, self.columns, self.seed, cells, keys)
+        cells, keys = tuple(self.cells[index] for index in indices), tuple(self.keys[index] for index in indices)
+        return replace(self, cells=cells, keys=keys)
 
 
 @dataclass(frozen=True)
@@ -69,76 +69,39 @@ class Grid:
     @classmethod
     def read(cls, keys: dict[str, str], limit: int = LIMIT) -> Grid:
         """The grid of these texts. With the key ``problem`` it has run configurations, and no problems."""
-        _check_keys(keys)
-        everything, of_one = combinations(keys)
-        _check_count(everything, of_one, limit)
-        given = {key: axes.values(key, text) for key, text in keys.items() if key in AXES and key != "seed"}
-        if "rules" in keys:
-            from_keys.load_rules(_parsing.several("rules", keys["rules"]))
-        names = from_keys.checked_names(_parsing.several("optimizers", keys.get("optimizers", DEFAULT_OPTIMIZERS)))
-        settings = run_configs.read_settings(names, _dotted(keys))
-        return cls._made(keys, given, axes.seeds(keys.get("seed", "0")), names, settings, limit)
+        return replace(cls.of(keys, limit), keys=dict(keys))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], limit: int = LIMIT, problem: Any = None) -> Grid:
-        """The grid of values from Python."""
-        flat: dict[str, Any] = {}
-        for name, value in given.items():
-            settings = value if isinstance(value, Mapping) and name not in GRID_KEYS else None  # adam={"beta2": …}
-            for key, one in ((name, value),) if settings is None else ((f"{name}.{k}", v) for k, v in settings.items()):
-                owner, dot, setting = key.partition(".")
-                key = f"{owner.replace('_', '-')}.{setting}" if dot and key not in KEYS else key
-                if key in flat:
-                    raise InputError(f"{key} is given twice: {checks.shown(flat[key])} and {checks.shown(one)}")
-                flat[key] = one
+        """The grid of values from Python, or of texts as on the command line."""
+        flat = _flattened(given)
         _check_keys(flat)
-        rules = flat.pop("rules", None)
-        if rules is not None:
-            rules = [str(path) for path in axes.listed("rules", rules)]
-            from_keys.load_rules(rules)
-        names, own_settings = axes.optimizers(flat.pop("optimizers", DEFAULT_OPTIMIZERS))
-        settings = _dotted(flat)
-        for key in own_settings:
-            if key in settings:
-                raise InputError(f"{key} is given twice: {own_settings[key][0]} and {checks.shown(settings[key])}")
-        counts = {key: axes.count(key, value) for key, value in flat.items() if isinstance(value, str)}
-        everything, of_one = _count(counts, [name.lower().replace("_", "-") for name in names])
-        _check_count(everything * counts.get("seed", 1), of_one, limit)
-        sized = {key: axes.axis(key, value) for key, value in flat.items() if key in AXES}
-        given_seeds = sized.pop("seed", range(1))
-        seeds = given_seeds if isinstance(given_seeds, range) else [0 if one is None else one for one in given_seeds]
+        names, settings = axes.optimizers(flat.get("optimizers", DEFAULT_OPTIMIZERS))
+        if key := next((key for key in settings if key in flat), None):
+            raise InputError(f"{key} is given twice: {settings[key][0]} and {checks.shown(flat[key])}")
+        settings |= {key: value for key, value in flat.items() if "." in key and key not in KEYS}
+        _check_count(*combinations(flat, names), limit)
+        rules = _paths(flat.get("rules"))
+        from_keys.load_rules(rules)
         names = from_keys.checked_names(names)
-        dotted = run_configs.read_settings(names, own_settings | settings)
-        counts = {key: len(axis) for key, axis in (*sized.items(), *dotted.items())}
-        everything, of_one = _count(counts, names)
-        _check_count(everything * _length(seeds), of_one, limit)
-        record = {key: axes.axis_text(key, axis) for key, axis in (*sized.items(), *dotted.items())}
+        seeds = axes.seeds(flat.get("seed", range(1)))
+        values = {key: axes.axis(key, value) for key, value in flat.items() if key in AXES and key != "seed"}
+        dotted = run_configs.read_settings(names, settings)
+        counts = {key: len(axis) for key, axis in (*values.items(), *dotted.items())}
+        _check_count(*_count({**counts, "seed": _length(seeds)}, names), limit)
+        record = {key: axes.axis_text(key, axis) for key, axis in (*values.items(), *dotted.items())}
         record |= {"seed": axes.axis_text("seed", seeds)} if "seed" in flat else {}
         record |= {"optimizers": ",".join(names)} | ({"rules": ",".join(rules)} if rules else {})
+        cells, left_out = run_configs.read(values, names, dotted)
+        problems = Problems({key: axis for key, axis in values.items() if key in PROBLEM_AXES})
         own = {} if problem is None else own_problems(problem, seeds[0])
         if own:
-            for key in sized:
-                if key in PROBLEM_AXES:
-                    raise InputError(f"{key} is for case= and spectrum=, not for problem=")
+            if problems.axes:
+                raise InputError(f"{next(iter(problems.axes))} is for case= and spectrum=, not for problem=")
             record["problem"] = ",".join(own)
-        return cls._made(record, dict(sized), seeds, names, dotted, limit, own)  # type: ignore[arg-type]
-
-    @classmethod
-    def _made(
-        cls,
-        keys: dict[str, str],
-        given: dict[str, Axis],
-        seeds: Sequence[int],
-        names: Sequence[str],
-        settings: Mapping[str, Axis],
-        limit: int,
-        own: Mapping[str, OwnProblem] | None = None,
-    ) -> Grid:
-        cells, left_out = run_configs.read(given, names, settings)
-        problems = Problems({key: axis for key, axis in given.items() if key in PROBLEM_AXES})
-        if own or "problem" in keys:
-            problems = Problems({"problem": tuple(own or ())})
-        grid = cls(dict(keys), {**given, **settings}, seeds, problems, cells, left_out, dict(own or {}))
+        if own or "problem" in flat:
+            problems = Problems({"problem": tuple(own)})
+        grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, own)
         if grid.cells > limit:
             raise _too_many(grid.cells, limit)
         return grid
@@ -257,9 +220,24 @@ def _length(seeds: Sequence[int]) -> int:
     return seeds.stop - seeds.start if isinstance(seeds, range) else len(seeds)  # len() of a range has a limit
 
 
-def _dotted(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of optimizers among the keys."""
-    return {key: value for key, value in keys.items() if "." in key and key not in KEYS}
+def _flattened(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys with settings of optimizers written out: adam={"beta2": …} is adam.beta2=…."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        nested = isinstance(value, Mapping) and name not in GRID_KEYS
+        for key, one in ((f"{name}.{k}", v) for k, v in value.items()) if nested else ((name, value),):
+            owner, dot, setting = key.partition(".")
+            key = f"{owner.replace('_', '-')}.{setting}" if dot and key not in KEYS else key
+            if key in flat:
+                raise InputError(f"{key} is given twice: {checks.shown(flat[key])} and {checks.shown(one)}")
+            flat[key] = one
+    return flat
+
+
+def _paths(rules: Any) -> list[str]:
+    if isinstance(rules, str):
+        return _parsing.several("rules", rules)
+    return [] if rules is None else [str(path) for path in axes.listed("rules", rules)]
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
@@ -272,19 +250,20 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
         checks.choice("key", key, GRID_KEYS)
 
 
-def combinations(keys: Mapping[str, str]) -> tuple[int, int]:
-    """An upper bound on the combinations of these texts, and on those for one problem, without making any."""
-    counts = {key: axes.count(key, text) for key, text in keys.items() if key not in ("optimizers", "rules", "problem")}
-    names = keys.get("optimizers", DEFAULT_OPTIMIZERS).lower().replace("_", "-").split(",")
-    everything, of_one = _count(counts, [name.strip() for name in names])
-    return everything * counts.get("seed", 1), of_one
+def combinations(keys: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
+    """An upper bound on the combinations of the texts among these keys, and on those for one problem and seed.
+
+    None of them is made.
+    """
+    return _count({key: axes.count(key, text) for key, text in keys.items() if isinstance(text, str)}, names)
 
 
 def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
-    """Combinations of problems and runs, seeds apart, and of the runs alone."""
-    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in names)
+    """The number of combinations, and of those for one problem and seed, by the number of values of each key."""
+    owners = [name.strip().lower().replace("_", "-") for name in names]
+    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in owners)
     of_one = settings * math.prod(counts.get(key, 1) for key in RUN_AXES)
-    return of_one * math.prod(counts.get(key, 1) for key in PROBLEM_AXES), of_one
+    return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_AXES, "seed")), of_one
 
 
 def _check_count(everything: int, of_one: int, limit: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from quadsim.keys import KEYS, PROBLEM_AXES
 from quadsim.problems import build
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import CASES, KAPPA, UNSHIFTED
+from quadsim.sweeps import axes
 
 Values = dict[str, Any]  # of a problem's keys
 
@@ -41,8 +41,7 @@ class Problems:
 
     def __iter__(self) -> Iterator[Values]:
         seen: set[str] = set()
-        for chosen in itertools.product(*self.axes.values()):
-            values = {key: value for key, value in zip(self.axes, chosen, strict=True) if value is not None}
+        for values in axes.product(self.axes):
             if self._swept:
                 values = self._with_effect(values)
             if self._may_coincide:

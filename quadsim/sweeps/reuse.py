@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quadsim._validation import InputError
+from quadsim.keys import DEFAULT_OPTIMIZERS
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.sweeps import fingerprint
 from quadsim.sweeps.grid import Grid, combinations
@@ -115,7 +116,7 @@ class Progress:
         """How many cells of a sweep are done, and whether the number is exact or a lower bound."""
         keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # rules are never loaded from a store
         try:
-            everything, of_one = combinations(keys)
+            everything, of_one = combinations(keys, keys.get("optimizers", DEFAULT_OPTIMIZERS).split(","))
             if everything <= self._cells_left and of_one <= self._configs_left:
                 self._cells_left, self._configs_left = self._cells_left - everything, self._configs_left - of_one
                 grid = Grid.read(keys, limit=MAX_CELLS_COUNTED)

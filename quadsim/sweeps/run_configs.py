@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,11 +54,9 @@ def read(
     fingerprints: dict[Any, Fingerprint] = {}
     left_out: dict[str, int] = {}
     for name in names:
-        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
-        before = len(cells)
+        own, before = _settings_of(name, settings), len(cells)
         refused = InputError(f"{name} has no cells")
-        for chosen in itertools.product(*own.values()):
-            values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+        for values in axes.product(own):
             try:
                 optimizer = by_name(name, **values)
             except InputError as error:
@@ -88,20 +85,20 @@ def read_settings(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, A
         owner, setting = from_keys.checked_setting(key, names, value)
         text = isinstance(value, str)
         items = _parsing.alternatives(key, value, axes.MAX_VALUES) if text else axes.listed(key, value)
-        found = tuple(_setting(owner, setting, item) for item in items)
-        if len(set(found)) < len(found):
-            twice = next(value for value in found if found.count(value) > 1)
-            raise InputError(f"{key}={checks.shown(value)} names {keys.text(twice)} twice")
-        settings[f"{owner}.{setting}"] = found
+        found = tuple(None if axes.is_none(item) else _setting(owner, setting, item) for item in items)
+        settings[f"{owner}.{setting}"] = axes.distinct(key, found, value)
     for name in names:  # the first values of all settings, so that what is wrong is reported before anything runs
-        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
+        own = _settings_of(name, settings)
         by_name(name, **{key: next(v for v in axis if v is not None) for key, axis in own.items() if axis != (None,)})
     return settings
 
 
+def _settings_of(name: str, settings: Mapping[str, Axis]) -> dict[str, Axis]:
+    """The axes of one optimizer's settings."""
+    return {key.removeprefix(f"{name}."): axis for key, axis in settings.items() if key.startswith(f"{name}.")}
+
+
 def _setting(owner: str, setting: str, item: Any) -> Any:
-    if item is None or (isinstance(item, str) and item.lower() == "none"):
-        return None
     if isinstance(item, str):
         return from_keys.read_setting(owner, setting, item)
     plain = item.item() if getattr(item, "ndim", None) == 0 else item
@@ -118,8 +115,7 @@ def _conditions(given: Mapping[str, Axis]) -> list[Values]:
     own = {key: axis for key, axis in given.items() if key in RUN_AXES}
     several = any(len(axis) > 1 for axis in own.values())
     found: dict[str, Values] = {}
-    for chosen in itertools.product(*own.values()):
-        values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+    for values in axes.product(own):
         if several:
             values = {key: value for key, value in values.items() if keys.fulfilled(KEYS[key], values)}
         found.setdefault(json.dumps({key: keys.text(value) for key, value in values.items()}, sort_keys=True), values)
