@@ -14,10 +14,15 @@ from quadsim.optimizers import OPTIMIZERS
 from quadsim.sweeps import fingerprint
 from quadsim.sweeps.grid import Grid, combinations
 from quadsim.sweeps.store import KEY_HALF, Store
+from quadsim.sweeps.store.database import has_types
 
 MAX_CELLS_COUNTED = 200_000  # one by one, in all sweeps of a store together
 MAX_CONFIGS_BUILT = 10_000  # optimizer configurations, likewise
 MAX_MODULES_NAMED = 6  # in a reason
+PART_TYPES = {
+    "optimizer": str, "engine": str, "noisy": bool, "own": bool, "modules": dict, "kernel": str, "versions": dict,
+    "data": dict,
+}  # fmt: skip
 
 
 @dataclass
@@ -51,17 +56,10 @@ def reuse(store: Store) -> Reuse:
 
 
 def _is_parts(parts: dict[str, Any]) -> bool:
-    kinds = {"optimizer": str, "engine": str, "noisy": bool, "own": bool, "modules": dict, "kernel": str,
-             "versions": dict}  # fmt: skip
-    data = parts.get("data", {})
-    return (
-        all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
-        and parts["engine"] in ("closed-form", "compiled")
-        and isinstance(data, dict)
-        and all(
-            isinstance(text, str) for named in (parts["modules"], parts["versions"], data) for text in named.values()
-        )
-    )
+    parts = {"data": {}, **parts}
+    if not has_types(parts, PART_TYPES) or parts["engine"] not in ("closed-form", "compiled"):
+        return False
+    return all(isinstance(text, str) for name in ("modules", "versions", "data") for text in parts[name].values())
 
 
 def _loaded(name: str) -> bool:

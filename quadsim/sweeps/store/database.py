@@ -38,7 +38,14 @@ from quadsim.sweeps.store.connection import (
     store_error,
     structural_fault,
 )
-from quadsim.sweeps.store.tables import CHECKSUM_COLUMN, DATABASE_ERRORS, ROWS_PER_FETCH, SWEEP_COLUMNS, quoted
+from quadsim.sweeps.store.tables import (
+    CHECKSUM_COLUMN,
+    DATABASE_ERRORS,
+    ROWS_PER_FETCH,
+    SWEEP_COLUMNS,
+    insert_into,
+    quoted,
+)
 from quadsim.sweeps.store.text import printable
 from quadsim.sweeps.store.verify import KEY_HALF, VerifiedStore
 
@@ -46,6 +53,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_COLUMNS_PER_QUERY = 200  # SQLite returns at most 2,000 values
+SWEEP_TYPES: dict[str, Any] = {
+    "name": str, "command": str, "keys": dict, "swept": list, "cells": int, "versions": dict, "began": str,
+    "ended": str | None, "done": int | None,
+}  # fmt: skip
 
 
 class Store(VerifiedStore):
@@ -148,21 +159,20 @@ class Store(VerifiedStore):
             )
 
     def _open(self, *, writing: bool) -> None:
-        at = (":memory:" if self._lock is None else self.path.absolute()) if writing else None
+        path: Any = read_uri(self.path, keep_wal=self._keep_wal)
+        if writing:
+            path = ":memory:" if self._lock is None else self.path.absolute()
         try:
             self._connection = sqlite3.connect(
-                at or read_uri(self.path, keep_wal=self._keep_wal), uri=not writing, isolation_level=None, timeout=30,
-                check_same_thread=False,
-            )  # fmt: skip
-            self._connection.execute("PRAGMA trusted_schema = OFF")
+                path, timeout=30, isolation_level=None, check_same_thread=False, uri=not writing
+            )
+            self._execute("PRAGMA trusted_schema = OFF")
             self._schema = check_schema(self._connection, self.path)
             self._seen_version = self._data_version()
             if writing:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = FULL")
-                self._connection.execute(
-                    "PRAGMA wal_autocheckpoint = 200"
-                )  # pages: a small WAL loses little if it is damaged
+                self._execute("PRAGMA journal_mode = WAL")
+                self._execute("PRAGMA synchronous = FULL")
+                self._execute("PRAGMA wal_autocheckpoint = 200")  # pages: a small WAL loses little if it is damaged
                 self._create_tables()
         except DATABASE_ERRORS as error:
             if hasattr(self, "_connection"):
@@ -175,7 +185,7 @@ class Store(VerifiedStore):
     def _query(self, sql: str, values: Iterable[Any] = ()) -> Iterator[tuple]:
         try:
             self._verify_new_rows()
-            cursor = self._connection.execute(sql, tuple(values))
+            cursor = self._execute(sql, tuple(values))
             while batch := cursor.fetchmany(ROWS_PER_FETCH):
                 yield from batch
         except DATABASE_ERRORS as error:
@@ -184,11 +194,11 @@ class Store(VerifiedStore):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """A read transaction: all queries see one state of the store."""
-        self._connection.execute("BEGIN")
+        self._execute("BEGIN")
         try:
             yield
         finally:
-            self._connection.execute("ROLLBACK")
+            self._execute("ROLLBACK")
 
     @property
     def busy(self) -> bool:
@@ -218,13 +228,10 @@ class Store(VerifiedStore):
         with self._transaction():
             names = self._add_columns(rows, defaults or {})
             before = self._connection.total_changes
-            self._connection.executemany(
-                "DELETE FROM cells WHERE key BETWEEN ? AND ? AND key <> ?",
-                [(*key_range(row["key"]), row["key"]) for row in rows],
-            )
-            if "status" in names:
-                keys = [(row["key"],) for row in rows]
-                self._connection.executemany("DELETE FROM cells WHERE key = ? AND status = 'error'", keys)
+            keys = [(row["key"], *key_range(row["key"])) for row in rows]
+            failed = " OR status = 'error'" if "status" in names else ""
+            delete = f"DELETE FROM cells WHERE key BETWEEN ?2 AND ?3 AND (key <> ?1{failed})"
+            self._connection.executemany(delete, keys)
             removed = self._connection.total_changes - before
             self._insert_rows(rows, names)
             new = self._connection.total_changes - before - removed
@@ -236,26 +243,24 @@ class Store(VerifiedStore):
     def _add_columns(self, rows: list[dict[str, Any]], defaults: dict[str, Any]) -> dict[str, str]:
         """Add the columns that rows have and the table has not; all columns by their names in lower case."""
         names = {name.lower(): name for name in ("key", *self.columns())}
-        missing = [name for name in dict.fromkeys(name for row in rows for name in row) if name.lower() not in names]
-        for name in missing:
+        for name in dict.fromkeys(name for row in rows for name in row):
             if name.lower() not in names:  # two names may differ in case only, which SQLite does not distinguish
                 names[name.lower()] = name
                 default = "" if defaults.get(name) is None else f" DEFAULT {_literal(defaults[name])}"
-                self._connection.execute(f"ALTER TABLE cells ADD COLUMN {quoted(name)}{default}")
-        if missing:
-            self._totals = replace(self._totals, tables=self._schema_checksum())
+                self._execute(f"ALTER TABLE cells ADD COLUMN {quoted(name)}{default}")
         return names
 
     def _insert_rows(self, rows: list[dict[str, Any]], names: dict[str, str]) -> None:
-        by_columns: dict[tuple[str, ...], list[list[Any]]] = {}
+        by_columns: dict[tuple[str, ...], list[tuple[bytes, dict[str, Any]]]] = {}
         for row in rows:
-            by_columns.setdefault(tuple(row), []).append([_storable(value) for value in row.values()])
+            values = {names[name.lower()]: _storable(value) for name, value in row.items() if name != "key"}
+            by_columns.setdefault(tuple(sorted(values)), []).append((row["key"], values))
         defaults = self._defaults()
-        for columns, values in by_columns.items():
-            listed = ", ".join(map(quoted, (*columns, CHECKSUM_COLUMN)))
-            insert = f"INSERT OR IGNORE INTO cells ({listed}) VALUES ({', '.join('?' * (len(columns) + 1))})"
-            checked = _with_checksums([names[name.lower()] for name in columns], values, defaults)
-            self._connection.executemany(insert, checked)
+        for columns, some in by_columns.items():
+            checksums = RowChecksums(columns, defaults)
+            insert = insert_into("cells", [quoted(name) for name in ("key", CHECKSUM_COLUMN, *columns)], "OR IGNORE")
+            ordered = ((key, [values[name] for name in columns]) for key, values in some)
+            self._connection.executemany(insert, ((key, checksums.of(key, row), *row) for key, row in ordered))
 
     def rows(self, columns: Iterable[str] | None = None, order: Iterable[str] = ()) -> Iterator[tuple]:
         """The values of all rows in these columns (default: all), ordered by the columns ``order``, then by key."""
@@ -318,10 +323,8 @@ class Store(VerifiedStore):
 
     def _sweeps(self) -> list[dict[str, Any]]:
         names = ", ".join(SWEEP_COLUMNS if self._schema == SCHEMA_VERSION else (*SWEEP_COLUMNS[:-1], "NULL"))
-        return [
-            dict(zip(SWEEP_COLUMNS, row, strict=True))
-            for row in self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
-        ]
+        rows = self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
+        return [dict(zip(SWEEP_COLUMNS, row, strict=True)) for row in rows]
 
     def begin(
         self,
@@ -344,8 +347,7 @@ class Store(VerifiedStore):
             if not self._update_sweep(name, lambda _: {"ended": None, "done": done}):
                 self._upsert_sweep(new)
             self._insert_codes((code, json.dumps(parts, sort_keys=True)) for code, parts in (codes or {}).items())
-            self._totals = replace(self._totals, sweeps=self._count("sweeps"))
-        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
+        self._execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
 
     def end(self, name: str) -> None:
         """Record that a sweep is complete."""
@@ -354,13 +356,10 @@ class Store(VerifiedStore):
 
     def _update_sweep(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
         """Update values of a sweep; whether one of this name exists."""
-        row = self._connection.execute(
-            f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps WHERE name = ?", (name,)
-        ).fetchone()
-        if row is not None:
-            one = dict(zip(SWEEP_COLUMNS, row, strict=True))
-            self._upsert_sweep(one | change(one))
-        return row is not None
+        sweep = next((one for one in self._sweeps() if one["name"] == name), None)
+        if sweep is not None:
+            self._upsert_sweep(sweep | change(sweep))
+        return sweep is not None
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of the code that computed rows, by the code half of their keys."""
@@ -375,7 +374,6 @@ class Store(VerifiedStore):
     def _insert_codes(self, codes: Iterable[tuple[bytes, str]]) -> None:
         rows = [(code, text, checksum([code, text])) for code, text in codes]
         self._connection.executemany("INSERT OR IGNORE INTO codes VALUES (?, ?, ?)", rows)
-        self._totals = replace(self._totals, codes=self._count("codes"))
 
     def rows_by_code(self) -> dict[bytes, int]:
         """The number of rows by the code half of their keys."""
@@ -396,14 +394,6 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _with_checksums(names: list[str], rows: list[list[Any]], defaults: dict[str, Any]) -> Iterator[list[Any]]:
-    """The rows, each followed by its checksum."""
-    key = names.index("key")
-    checksums = RowChecksums([*names[:key], *names[key + 1 :]], defaults)
-    for row in rows:
-        yield [*row, checksums.of(row[key], [*row[:key], *row[key + 1 :]])]
-
-
 def _escaped(value: Any) -> Any:
     """A JSON value with all its texts printable."""
     if isinstance(value, dict):
@@ -413,19 +403,17 @@ def _escaped(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
+def has_types(record: dict[str, Any], types: dict[str, Any]) -> bool:
+    """Whether a record has values of these types: a store may come from an untrusted source."""
+    return all(name in record and isinstance(record[name], kind) for name, kind in types.items())
+
+
 def _is_sweep(one: dict[str, Any]) -> bool:
-    """Whether the values have the types of a sweep's record: a store may come from an untrusted source."""
-    texts = [one.get(name) for name in ("name", "command", "began")]
-    keys, versions, swept = one.get("keys"), one.get("versions"), one.get("swept")
-    return (
-        all(isinstance(text, str) for text in texts)
-        and isinstance(one["ended"], str | None)
-        and isinstance(one["cells"], int)
-        and isinstance(one["done"], int | None)
-        and isinstance(swept, list)
-        and all(isinstance(name, str) for name in swept)
-        and all(isinstance(d, dict) and all(isinstance(v, str) for v in d.values()) for d in (keys, versions))
-    )
+    """Whether the values have the types of a sweep's record."""
+    if not has_types(one, SWEEP_TYPES):
+        return False
+    texts = (*one["swept"], *one["keys"].values(), *one["versions"].values())
+    return all(isinstance(text, str) for text in texts)
 
 
 def _literal(value: Any) -> str:
