@@ -73,28 +73,23 @@ class Store(VerifiedStore):
         check_file(self.path, new=False)
         note, fault = last_note(self.path), self._wal_fault()
         self._keep_wal = note is not None or fault is not None
-        self._open(writing=False)
-        if not self._schema and (fault is not None or (note is not None and note.rows)):
-            self.close()
-            raise StoreError(
-                f"store={shown(str(path))} has lost all its rows: {wal.wal_path(self.path).name} is damaged"
-            )
-        if not new and not self._schema:
-            self.close()
-            raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
-        if self._schema:
-            try:
-                self._verify(note, fault)
-            except DATABASE_ERRORS as error:
-                self.close()
-                raise store_error(self.path, error) from error
-            except BaseException:
-                self.close()
-                raise
-        if note is not None and not self.damage and self._schema:
-            self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
-            self._keep_wal = False
+        try:
             self._open(writing=False)
+            if self._schema:
+                with self._store_errors():
+                    self._verify(note, fault)
+            elif fault is not None or (note is not None and note.rows):
+                log = wal.wal_path(self.path).name
+                raise StoreError(f"store={shown(str(path))} has lost all its rows: {log} is damaged")
+            elif not new:
+                raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
+            if note is not None and not self.damage and self._schema:
+                self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
+                self._keep_wal = False
+                self._open(writing=False)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     @contextmanager
@@ -105,20 +100,20 @@ class Store(VerifiedStore):
         """
         store = cls.__new__(cls)
         store._initial_columns, store.damage = tuple(columns), Damage()
-        store.path, fault, exists = Path(":memory:") if path is None else path_of(path), None, False
+        store.path, fault, note = Path(":memory:") if path is None else path_of(path), None, None
         if path is not None:
             check_file(store.path, new=True)
-            exists = store.path.exists() and store.path.stat().st_size > 0
             fault = store._wal_fault()
-            if exists:
+            if store.path.exists() and store.path.stat().st_size > 0:
                 store._check_before_writing()
             store._lock = WriterLock(store.path)
+            note = store._lock.previous
         try:
-            empty = not exists or store._schema == 0
+            has_tables = bool(store._schema)
             store._open(writing=True)
-            if store._lock is not None and not empty:
-                store._recover(store._lock.previous, fault)
-            elif store._lock is not None and (fault or (store._lock.previous and store._lock.previous.rows)):
+            if has_tables:
+                store._recover(note, fault)
+            elif fault or (note and note.rows):
                 store.damage.lists.append("all rows lost with a damaged write-ahead log")
             yield store
         except sqlite3.Error as error:
@@ -147,22 +142,20 @@ class Store(VerifiedStore):
 
     def _check_before_writing(self) -> None:
         """Raise unless an existing file is a store without structural faults; it is opened read-only for that."""
-        self._open(writing=False)
         try:
+            self._open(writing=False)
             fault = structural_fault(self._connection) if self._schema else None
         finally:
-            self._connection.close()
+            self.close()
         if fault is not None:
-            name = shown(str(self.path))
-            raise InputError(
-                f"store={name} is damaged and left unchanged: merge it into a new one to save its rows ({fault:.60})"
-            )
+            advice = "left unchanged: merge it into a new one to save its rows"
+            raise InputError(f"store={shown(str(self.path))} is damaged and {advice} ({fault:.60})")
 
     def _open(self, *, writing: bool) -> None:
-        path: Any = read_uri(self.path, keep_wal=self._keep_wal)
-        if writing:
-            path = ":memory:" if self._lock is None else self.path.absolute()
-        try:
+        path: Any = ":memory:" if self._lock is None else self.path.absolute()
+        if not writing:
+            path = read_uri(self.path, keep_wal=self._keep_wal)
+        with self._store_errors():
             self._connection = sqlite3.connect(
                 path, timeout=30, isolation_level=None, check_same_thread=False, uri=not writing
             )
@@ -174,22 +167,13 @@ class Store(VerifiedStore):
                 self._execute("PRAGMA synchronous = FULL")
                 self._execute("PRAGMA wal_autocheckpoint = 200")  # pages: a small WAL loses little if it is damaged
                 self._create_tables()
-        except DATABASE_ERRORS as error:
-            if hasattr(self, "_connection"):
-                self._connection.close()
-            raise store_error(self.path, error) from error
-        except InputError:
-            self._connection.close()
-            raise
 
-    def _query(self, sql: str, values: Iterable[Any] = ()) -> Iterator[tuple]:
-        try:
+    def _query(self, sql: str) -> Iterator[tuple]:
+        with self._store_errors():
             self._verify_new_rows()
-            cursor = self._execute(sql, tuple(values))
+            cursor = self._execute(sql)
             while batch := cursor.fetchmany(ROWS_PER_FETCH):
                 yield from batch
-        except DATABASE_ERRORS as error:
-            raise store_error(self.path, error) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

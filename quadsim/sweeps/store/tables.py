@@ -43,7 +43,7 @@ class Tables:
     damage: Damage
     checked = True
     _connection: sqlite3.Connection
-    _schema: int
+    _schema = 0  # version; 0 without tables
     _totals: Totals
     _lock: WriterLock | None = None
     _initial_columns: tuple[str, ...] = ()  # of `cells` in a new store
@@ -106,25 +106,32 @@ class Tables:
     def _transaction(self) -> Iterator[None]:
         """A transaction: commits the block together with the totals, or rolls all of it back."""
         before = self._totals
-        try:
-            self._execute("BEGIN IMMEDIATE")
-            yield
-            counts: dict[str, Any] = {table: self._count(table) for table in CHECKED_COLUMNS}
-            commits, tables = before.commits + 1, self._schema_checksum()
-            self._totals = replace(self._totals, **counts, commits=commits, tables=tables)
-            values = asdict(self._totals)
-            changes = ", ".join(f"{name} = ?" for name in (*values, "checksum"))
-            self._execute(f"UPDATE totals SET {changes}", [*values.values(), checksum(values)])
-            self._execute("COMMIT")
-        except BaseException as error:
-            self._totals = before
-            if self._connection.in_transaction:
-                self._execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise store_error(self.path, error) from error
-            raise
+        with self._store_errors():
+            try:
+                self._execute("BEGIN IMMEDIATE")
+                yield
+                counts: dict[str, Any] = {table: self._count(table) for table in CHECKED_COLUMNS}
+                commits, tables = before.commits + 1, self._schema_checksum()
+                self._totals = replace(self._totals, **counts, commits=commits, tables=tables)
+                values = asdict(self._totals)
+                changes = ", ".join(f"{name} = ?" for name in (*values, "checksum"))
+                self._execute(f"UPDATE totals SET {changes}", [*values.values(), checksum(values)])
+                self._execute("COMMIT")
+            except BaseException:
+                self._totals = before
+                if self._connection.in_transaction:
+                    self._execute("ROLLBACK")
+                raise
         if self._lock is not None:
             self._lock.note(CommitNote(self._totals.identity, self._totals.commits, self._totals.rows))
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as errors of the store."""
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            raise store_error(self.path, error) from error
 
     def columns(self) -> list[str]:
         """The names of the columns, without the key and the checksum."""
