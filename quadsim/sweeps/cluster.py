@@ -67,12 +67,7 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT_SECONDS, work:
             with sigint_blocked(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # such as a port in use: Dask takes another
                 local_cluster = distributed.LocalCluster(
-                    n_workers=count,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address=None,
-                    worker_dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
+                    n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
                 )
             return DaskExecutor(grid, _client(local_cluster, timeout), local_cluster, cluster, work)
         except BaseException:  # KeyboardInterrupt too: no caller has a reference yet
@@ -232,8 +227,7 @@ class DaskExecutor:
 
         listed = list(futures)
         while True:
-            ended = [future for future in listed if future.status not in ("pending",)]
-            if ended:
+            if ended := [future for future in listed if future.status != "pending"]:
                 return ended
             self._check_workers()
             try:
@@ -250,15 +244,13 @@ class DaskExecutor:
             return future.result(timeout=TIMEOUT_SECONDS)
         except KilledWorker as error:
             raise WorkerDiedError("every worker that ran it ended abruptly") from error
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # CancelledError is no Exception
             if future.status in ("cancelled", "lost") or self._client.status != "running":
                 raise self._lost() from error
-            text = " ".join(str(error).split())
-            raise ExecutorLostError(
-                f"a worker of cluster={self._name} cannot run it ({type(error).__name__}: {text})"
-            ) from error
+            detail = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ExecutorLostError(f"a worker of cluster={self._name} cannot run it ({detail})") from error
 
     def _check_workers(self) -> None:
         """Raise if the scheduler is gone or has had no workers for long; set the capacity by the number of threads."""
@@ -281,10 +273,8 @@ class DaskExecutor:
     def close(self) -> None:
         for one in (self._client, self._local):
             if one is not None:
-                try:
+                with suppress(Exception):  # it is gone already
                     one.close(timeout=5)
-                except Exception:  # it is gone already
-                    continue
 
 
 def _short(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from quadsim._validation import InputError
 from quadsim.engine import solver, table
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.trajectory import Trajectory
-from quadsim.optimizers import FrozenAdam, Optimizer
+from quadsim.optimizers import FrozenAdam
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.build import problem as build_problem
 from quadsim.theory import constants, rates
@@ -36,27 +36,27 @@ MAX_BATCH = 256  # at once: a tile keeps what its lanes record
 
 def run(group: Group, deck: Sequence[Cell], check: Check | None = None) -> list[Row]:
     """The rows of a group, in the order of its cells."""
-    cells = [deck[number] for number in group.cells]
-    began, known = time.perf_counter(), {**group.columns, "seed": group.seed}
+    began = time.perf_counter()
     try:
-        problem = _problem(group)
-        facts = Facts(problem, group.seed)
-        known = {**facts.of_problem(), **_arrangement(problem, known), **known}
+        facts = Facts(_problem(group), group.seed)
+        known = {**facts.of_problem(), **_arrangement(facts.problem, group.columns)}
     except Exception as error:
-        rows = [_failed(error) for _ in cells]
-    else:
-        share = (time.perf_counter() - began) / len(cells)
-        rows = _run(facts, cells, group.seed, check)
-        rows = [{**row, "seconds": row["seconds"] + share} for row in rows]
-    return [{"key": key, **known, **cell.row, **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)]
+        return failed(group, deck, error)
+    share = (time.perf_counter() - began) / len(group.cells)
+    rows = _run(facts, [deck[number] for number in group.cells], group.seed, check)
+    return _complete(group, deck, known, [{**row, "seconds": row["seconds"] + share} for row in rows])
 
 
-def failed(group: Group, deck: Sequence[Cell], sentence: str) -> list[Row]:
+def failed(group: Group, deck: Sequence[Cell], error: Exception) -> list[Row]:
     """The rows of a group that could not be run at all."""
-    known, row = {**group.columns, "seed": group.seed}, _failed(InputError(sentence))
-    return [
-        {"key": key, **known, **deck[number].row, **row} for key, number in zip(group.keys, group.cells, strict=True)
-    ]
+    return _complete(group, deck, {}, [_failed(error)] * len(group.cells))
+
+
+def _complete(group: Group, deck: Sequence[Cell], known: Row, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the key and settings of each cell. Where columns coincide, settings come before what is ``known``
+    of the problem, and results before settings."""
+    known, cells = {**known, **group.columns, "seed": group.seed}, [deck[number] for number in group.cells]
+    return [{"key": key, **known, **cell.row, **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)]
 
 
 class Facts:
@@ -86,7 +86,7 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
     batches: dict[Any, list[int]] = {}
     for number, cell in enumerate(cells):
         alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing side by side
-        batches.setdefault((_batch_key(cell), alone), []).append(number)
+        batches.setdefault((*cell.options.items(), alone), []).append(number)
     for numbers in batches.values():
         for some in (numbers[k : k + MAX_BATCH] for k in range(0, len(numbers), MAX_BATCH)):
             began = time.perf_counter()
@@ -102,13 +102,8 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
     return [rows[number] for number in range(len(cells))]
 
 
-def _batch_key(cell: Cell) -> tuple[Any, ...]:
-    """What cells that run side by side have in common."""
-    return tuple(cell.options.items())
-
-
 def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> Sequence[Trajectory]:
-    """The runs of cells with one batch key."""
+    """The runs of cells with the same options."""
     options = cells[0].options
     return solver.solve(
         facts.problem,
@@ -125,7 +120,7 @@ def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> S
 def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
     row = {
         **facts.start(cell.options["start"])[1],
-        **_columns(cell, done.optimizer),
+        **{cell.columns[key]: table.cell(value) for key, value in done.optimizer.settings().items()},
         "status": str(done.status),
         "steps_to_tol": done.steps_to_tol,
         "last_step": done.last_step,
@@ -183,11 +178,6 @@ def _arrangement(problem: BlockQuadratic, known: Row) -> Row:
         return {}
     number, count = spectra.arrangement(problem.eigenvalues, known["heterogeneity"])
     return {"arrangement": number, "arrangements": count}
-
-
-def _columns(cell: Cell, optimizer: Optimizer) -> Row:
-    """An optimizer's settings by column."""
-    return {cell.columns[key]: table.cell(value) for key, value in optimizer.settings().items()}
 
 
 def _failed(error: BaseException) -> Row:

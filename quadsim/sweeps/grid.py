@@ -183,6 +183,10 @@ class Grid:
                     keys.append(one.digest()[:KEY_HALF] + half)
                 yield Group(values, columns, seed, everything, tuple(keys))
 
+    def iter_keys(self) -> Iterator[bytes]:
+        """The keys of all cells."""
+        return (key for group in self.iter_groups() for key in group.keys)
+
     def _digest(self, name: str, seed: int) -> str:
         if (name, seed) not in self._digests:
             self._digests[name, seed] = self.own[name].with_seed(seed).digest()

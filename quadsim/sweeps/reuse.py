@@ -118,7 +118,7 @@ class Progress:
             if everything <= self._cells_left and of_one <= self._configs_left:
                 self._cells_left, self._configs_left = self._cells_left - everything, self._configs_left - of_one
                 grid = Grid.read(keys, limit=MAX_CELLS_COUNTED)
-                return sum(key[:KEY_HALF] in self._halves for group in grid.iter_groups() for key in group.keys), True
+                return sum(key[:KEY_HALF] in self._halves for key in grid.iter_keys()), True
         except Exception:  # a rule that is not loaded, a key that no longer exists
             pass
         return one["done"], one["done"] == one["cells"]

@@ -45,14 +45,21 @@ class Plan:
 
     def row(self) -> dict[str, Any]:
         """The plan as plain values."""
+        grid, engines = self.grid, [cell.engine for cell in self.grid.deck]
         return {
-            "cells": self.grid.cells, "groups": self.grid.groups, "problems": self.grid.problems.count,
-            "seeds": len(self.grid.seeds), "cells_of_a_group": len(self.grid.deck), "done": self.done,
-            "workers": self.workers, "expected_seconds": self.seconds,
-            "engines": {name: sum(c.engine == name for c in self.grid.deck) * self.grid.groups
-                        for name in ("closed-form", "compiled")},
-            "left_out": self.grid.left_out, "stale": self.stale, "stale_because": list(self.reasons),
-        }  # fmt: skip
+            "cells": grid.cells,
+            "groups": grid.groups,
+            "problems": grid.problems.count,
+            "seeds": len(grid.seeds),
+            "cells_of_a_group": len(grid.deck),
+            "done": self.done,
+            "workers": self.workers,
+            "expected_seconds": self.seconds,
+            "engines": {name: engines.count(name) * grid.groups for name in ("closed-form", "compiled")},
+            "left_out": grid.left_out,
+            "stale": self.stale,
+            "stale_because": list(self.reasons),
+        }
 
 
 def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, retry: bool = False) -> Plan:
@@ -102,19 +109,14 @@ def run(
     with closing(executor or ThreadExecutor(grid, default_threads(grid))) as here:
         chunks = _chunks(grid, stored, pace, here.chunk_seconds)
         while True:
-            alone = next((chunk for chunk in running.values() if chunk.alone), None)
-            while len(running) < here.capacity and alone is None:
-                chunk = waiting[0] if waiting else next(chunks, None)
-                if chunk is None or (chunk.alone and running):
+            while len(running) < here.capacity and not any(chunk.alone for chunk in running.values()):
+                if waiting and running:
+                    break  # chunks that wait run alone
+                next_chunk = waiting.popleft() if waiting else next(chunks, None)
+                if next_chunk is None:
                     break
-                if waiting:
-                    waiting.popleft()
-                running[here.submit(chunk)] = chunk
-                if chunk.alone:
-                    break
+                running[here.submit(next_chunk)] = next_chunk
             if not running:
-                if waiting:
-                    continue
                 break
             for future in here.finished(running):
                 chunk = running.pop(future)
@@ -141,19 +143,20 @@ def _retry_chunks(chunk: Chunk, error: WorkerDiedError, max_deaths: int, grid: G
         return chunk.split()
     if chunk.deaths + 1 < max_deaths:
         return [Chunk(chunk.groups, alone=True, deaths=chunk.deaths + 1)]
-    store.add(execute.failed(chunk.groups[0], grid.deck, str(error)), axes.COLUMN_DEFAULTS, sweep=grid.name)
+    rows = execute.failed(chunk.groups[0], grid.deck, InputError(str(error)))
+    store.add(rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
     return []
 
 
 def count(grid: Grid, stored: set[bytes]) -> int:
     """How many cells of the grid are stored."""
-    return sum(key in stored for group in grid.iter_groups() for key in group.keys)
+    return sum(key in stored for key in grid.iter_keys())
 
 
 def _by_other_code(grid: Grid, stored: set[bytes]) -> int:
     """How many cells of the grid are stored as computed by other code."""
     halves = {key[:KEY_HALF] for key in stored}
-    return sum(key[:KEY_HALF] in halves and key not in stored for group in grid.iter_groups() for key in group.keys)
+    return sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
 
 
 def _chunks(grid: Grid, stored: set[bytes], pace: Pace, seconds: float) -> Iterator[Chunk]:
@@ -230,10 +233,10 @@ def executor(
     grid: Grid, *, threads: int | None = None, workers: int | None = None, cluster: str | None = None
 ) -> Callable[[], Executor] | None:
     """A function that makes the requested executor; None for the default, threads."""
-    asked = [f"{name}={value}" for name, value in
-             (("threads", threads), ("workers", workers), ("cluster", cluster)) if value is not None]  # fmt: skip
-    if len(asked) > 1:
-        raise InputError(f"{' and '.join(asked)}: give one of them, a sweep has one executor")
+    given = {"threads": threads, "workers": workers, "cluster": cluster}
+    texts = [f"{name}={value}" for name, value in given.items() if value is not None]
+    if len(texts) > 1:
+        raise InputError(f"{' and '.join(texts)}: give one of them, a sweep has one executor")
     if threads is not None:
         number = checks.whole("threads", threads, at_least=1, at_most=1024)
         return lambda: ThreadExecutor(grid, number)
@@ -261,8 +264,8 @@ def _check_portable(grid: Grid) -> None:
 def rows_of(grid: Grid, store: Store, columns: list[str] | None = None) -> pd.DataFrame:
     """The rows of this grid, in its order; all columns by default."""
     frame = store.frame(["key", *(axes.ordered(store.columns()) if columns is None else columns)])
-    order = {key: rank for rank, key in enumerate(key for group in grid.iter_groups() for key in group.keys)}
+    order = {key: rank for rank, key in enumerate(grid.iter_keys())}
     ranks = frame.pop("key").map(order)
     frame = frame[ranks.notna()].iloc[ranks.dropna().argsort()].reset_index(drop=True)
-    kinds = {name: "Int64" for name in ("steps_to_tol", "last_step", "dim") if name in frame}
-    return frame.astype(kinds | {name: "object" for name in ("error",) if name in frame})
+    kinds = {"steps_to_tol": "Int64", "last_step": "Int64", "dim": "Int64", "error": "object"}
+    return frame.astype({name: kind for name, kind in kinds.items() if name in frame})

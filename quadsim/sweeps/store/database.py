@@ -40,7 +40,6 @@ from quadsim.sweeps.store.connection import (
 )
 from quadsim.sweeps.store.tables import (
     CHECKSUM_COLUMN,
-    DATABASE_ERRORS,
     ROWS_PER_FETCH,
     SWEEP_COLUMNS,
     insert_into,
