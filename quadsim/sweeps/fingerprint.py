@@ -23,7 +23,7 @@ import importlib.metadata
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,10 @@ class Fingerprint:
     optimizer: str
     engine: str
     noisy: bool
-    user_defined: bool  # a user's rule
-    modules: dict[str, str]
-    kernel: str
-    versions: dict[str, str]
+    own: bool  # a user-defined rule
+    modules: dict[str, str]  # hashes
+    kernel: str  # hash; "" for closed forms
+    versions: dict[str, str]  # of packages
 
     @cached_property
     def digest(self) -> bytes:
@@ -61,11 +61,8 @@ class Fingerprint:
 
     def parts(self) -> dict[str, Any]:
         """The fingerprint as plain values, to be stored beside the rows."""
-        return {
-            "optimizer": self.optimizer, "engine": self.engine, "noisy": self.noisy, "own": self.user_defined,
-            "modules": {name.removeprefix(f"{PACKAGE}."): digest for name, digest in sorted(self.modules.items())},
-            "kernel": self.kernel, "versions": self.versions,
-        }  # fmt: skip
+        modules = {name.removeprefix(f"{PACKAGE}."): digest for name, digest in self.modules.items()}
+        return asdict(self) | {"modules": modules}
 
 
 def of_cell(kind: type[Optimizer], engine: str, noisy: bool) -> Fingerprint:
@@ -104,11 +101,10 @@ def _closure(roots: frozenset[str], engine: str) -> frozenset[str]:
 
 def of_data(case: int | None, network: str | None) -> tuple[str, str]:
     """Name and hash of the measured spectra that a problem draws from; two empty texts for a synthetic spectrum."""
-    usual = CASES[case].network if case is not None else None
-    if usual is None:
+    default = None if case is None else CASES[case].network
+    if default is None:
         return "", ""
-    name = network or usual
-    return name, of_network(name)
+    return network or default, of_network(network or default)
 
 
 def of_network(name: str) -> str:

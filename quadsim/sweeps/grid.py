@@ -132,7 +132,7 @@ class Grid:
         ends = [self.seeds[0], self.seeds[-1], len(self.seeds)]
         parts["seed"] = [str(seed) for seed in (ends if isinstance(self.seeds, range) else sorted(self.seeds))]
         if self.own:
-            parts["problem"] = sorted(problem.digest() for problem in self.own.values())
+            parts["problem"] = sorted(problem.digest for problem in self.own.values())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
@@ -171,8 +171,9 @@ class Grid:
             for values, columns, begun, data in problems:
                 of_seed = begun.copy()
                 if "problem" in values:
-                    of_seed.update(f"data={self._digest(values['problem'], seed)}\n".encode())
-                    values = {**values, "drawn": self.own[values["problem"]].with_seed(seed)}
+                    drawn = self.own[values["problem"]].with_seed(seed)
+                    of_seed.update(f"data={drawn.digest}\n".encode())
+                    values = {**values, "drawn": drawn}
                 of_seed.update(f"seed={seed}\n".encode())
                 if data not in halves:
                     halves[data] = [fingerprint.code_half(cell.code, data, KEY_HALF) for cell in self.deck]
@@ -186,15 +187,6 @@ class Grid:
     def iter_keys(self) -> Iterator[bytes]:
         """The keys of all cells."""
         return (key for group in self.iter_groups() for key in group.keys)
-
-    def _digest(self, name: str, seed: int) -> str:
-        if (name, seed) not in self._digests:
-            self._digests[name, seed] = self.own[name].with_seed(seed).digest()
-        return self._digests[name, seed]
-
-    @cached_property
-    def _digests(self) -> dict[tuple[str, int], str]:
-        return {}
 
     def check(self) -> None:
         """Raise if no problem of the grid can be made: what is wrong with the first is then wrong with all."""

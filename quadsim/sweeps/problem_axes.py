@@ -119,9 +119,10 @@ class OwnProblem:
 
     def __init__(self, source: Callable[[int], BlockQuadratic] | BlockQuadratic, seed: int = 0) -> None:
         self._source, self._seed = source, seed
+        self._by_seed: dict[int, OwnProblem] = {}
 
     def with_seed(self, seed: int) -> OwnProblem:
-        return OwnProblem(self._source, seed)
+        return self._by_seed.setdefault(seed, OwnProblem(self._source, seed))
 
     def make(self) -> BlockQuadratic:
         drawn = self._source if isinstance(self._source, BlockQuadratic) else self._source(self._seed)
@@ -132,13 +133,14 @@ class OwnProblem:
     def __reduce__(self) -> tuple[Any, ...]:
         return OwnProblem, (self.make(), self._seed)
 
+    @cached_property
     def digest(self) -> str:
         """A hash of the problem's data."""
-        made, found = self.make(), hashlib.sha256()
-        for array in (*made.blocks, *made.eigenvalues, made.minimizer):
-            found.update(f"{array.shape}".encode())
-            found.update(array.tobytes())
-        return found.hexdigest()
+        problem, digest = self.make(), hashlib.sha256()
+        for array in (*problem.blocks, *problem.eigenvalues, problem.minimizer):
+            digest.update(f"{array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
 
 def own_problems(given: Any, first_seed: int) -> dict[str, OwnProblem]:

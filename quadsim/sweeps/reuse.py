@@ -83,20 +83,21 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """The differences of two fingerprints of one kind of cell."""
-    modules = [name for name in sorted({*old["modules"], *new["modules"]})
-               if old["modules"].get(name) != new["modules"].get(name)]  # fmt: skip
-    found = []
+    modules, found = list(_changed(old, new, "modules")), []
     if modules:
         more = f" and {len(modules) - MAX_MODULES_NAMED} more" if len(modules) > MAX_MODULES_NAMED else ""
         found.append(f"code of {', '.join(modules[:MAX_MODULES_NAMED])}{more} changed")
     if old["kernel"] != new["kernel"] and (old["own"] or not modules):
         found.append(f"the rule {old['optimizer']} changed" if old["own"] else "the kernel changed")
-    for name in sorted({*old["versions"], *new["versions"]}):
-        versions = [which["versions"].get(name, "absent") for which in (old, new)]
-        if versions[0] != versions[1]:
-            found.append(f"{name} {versions[0]} → {versions[1]}")
-    found += [f"the spectra of {name} changed" for name, digest in new["data"].items() if old["data"][name] != digest]
-    return found
+    found += [f"{name} {before} → {after}" for name, (before, after) in _changed(old, new, "versions").items()]
+    return found + [f"the spectra of {name} changed" for name in _changed({"data": {}, **old}, new, "data")]
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any], part: str) -> dict[str, tuple[str, str]]:
+    """The old and new values in which a part of two fingerprints differs, by name."""
+    names = sorted({*old[part], *new[part]})
+    values = {name: (old[part].get(name, "absent"), new[part].get(name, "absent")) for name in names}
+    return {name: (before, after) for name, (before, after) in values.items() if before != after}
 
 
 class Progress:

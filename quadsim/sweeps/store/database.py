@@ -23,21 +23,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from quadsim._files import FileLock
 from quadsim._validation import InputError, shown
-from quadsim.sweeps.store import wal
+from quadsim.sweeps.store import connection, wal
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
-from quadsim.sweeps.store.connection import (
-    SCHEMA_VERSION,
-    StoreError,
-    WriterLock,
-    check_file,
-    check_schema,
-    last_note,
-    lock_path,
-    path_of,
-    read_uri,
-    store_error,
-    structural_fault,
-)
+from quadsim.sweeps.store.connection import SCHEMA_VERSION, StoreError, WriterLock
 from quadsim.sweeps.store.tables import (
     CHECKSUM_COLUMN,
     ROWS_PER_FETCH,
@@ -68,9 +56,9 @@ class Store(VerifiedStore):
     _keep_wal = False  # whether the WAL may be evidence of damage
 
     def __init__(self, path: str | Path, *, new: bool = False) -> None:
-        self.path, self.damage = path_of(path), Damage()
-        check_file(self.path, new=False)
-        note, fault = last_note(self.path), self._wal_fault()
+        self.path, self.damage = connection.path_of(path), Damage()
+        connection.check_file(self.path, new=False)
+        note, fault = connection.last_note(self.path), self._wal_fault()
         self._keep_wal = note is not None or fault is not None
         try:
             self._open(writing=False)
@@ -99,9 +87,9 @@ class Store(VerifiedStore):
         """
         store = cls.__new__(cls)
         store._initial_columns, store.damage = tuple(columns), Damage()
-        store.path, fault, note = Path(":memory:") if path is None else path_of(path), None, None
+        store.path, fault, note = Path(":memory:") if path is None else connection.path_of(path), None, None
         if path is not None:
-            check_file(store.path, new=True)
+            connection.check_file(store.path, new=True)
             fault = store._wal_fault()
             if store.path.exists() and store.path.stat().st_size > 0:
                 store._check_before_writing()
@@ -116,7 +104,7 @@ class Store(VerifiedStore):
                 store.damage.lists.append("all rows lost with a damaged write-ahead log")
             yield store
         except sqlite3.Error as error:
-            raise store_error(store.path, error) from error
+            raise connection.store_error(store.path, error) from error
         finally:
             store.close()
 
@@ -137,13 +125,13 @@ class Store(VerifiedStore):
 
     def _wal_fault(self) -> str | None:
         """The fault of a WAL for which no writer has left a note."""
-        return None if lock_path(self.path).exists() else wal.fault(self.path)
+        return None if connection.lock_path(self.path).exists() else wal.fault(self.path)
 
     def _check_before_writing(self) -> None:
         """Raise unless an existing file is a store without structural faults; it is opened read-only for that."""
         try:
             self._open(writing=False)
-            fault = structural_fault(self._connection) if self._schema else None
+            fault = connection.structural_fault(self._connection) if self._schema else None
         finally:
             self.close()
         if fault is not None:
@@ -153,13 +141,13 @@ class Store(VerifiedStore):
     def _open(self, *, writing: bool) -> None:
         path: Any = ":memory:" if self._lock is None else self.path.absolute()
         if not writing:
-            path = read_uri(self.path, keep_wal=self._keep_wal)
+            path = connection.read_uri(self.path, keep_wal=self._keep_wal)
         with self._store_errors():
             self._connection = sqlite3.connect(
                 path, timeout=30, isolation_level=None, check_same_thread=False, uri=not writing
             )
             self._execute("PRAGMA trusted_schema = OFF")
-            self._schema = check_schema(self._connection, self.path)
+            self._schema = connection.check_schema(self._connection, self.path)
             self._seen_version = self._data_version()
             if writing:
                 self._execute("PRAGMA journal_mode = WAL")
@@ -186,7 +174,7 @@ class Store(VerifiedStore):
     @property
     def busy(self) -> bool:
         """Whether a process holds the writer lock."""
-        return FileLock.is_held(lock_path(self.path))
+        return FileLock.is_held(connection.lock_path(self.path))
 
     def __len__(self) -> int:
         return int(next(self._query("SELECT count(*) FROM cells"))[0])
