@@ -14,7 +14,7 @@ from quadsim.optimizers import OPTIMIZERS, Optimizer
 
 MAX_VALUES = 1_000_000  # of one axis
 MAX_SEEDS = 10**9
-LIST_KINDS = ("spectrum", "blocks")  # a value may be a list itself: several are parted by a semicolon
+LIST_KINDS = ("spectrum", "blocks")  # a value may be a list, so a semicolon separates values
 SETTINGS = (  # columns that describe a cell; other settings of optimizers follow
     "problem", *AXES, "kappa_from", "optimizer", "lr", "lr_from", "momentum_from",
 )  # fmt: skip
@@ -49,7 +49,7 @@ def seeds(given: Any) -> Sequence[int]:
 
 
 def count(name: str, text: str) -> int:
-    """An upper bound on the number of values of an axis, without making them."""
+    """An upper bound on the number of values of an axis, without parsing them."""
     found = _parsing.RANGE.fullmatch(text.strip())
     if found:
         return int(found[4]) if len(found[4]) < 20 else 10**20
@@ -66,7 +66,7 @@ def _items(key: Key, text: str) -> list[str]:
         return _parsing.several(key.name, text, ";")
     if ".." in text and key.kind in keys.WHOLE_KINDS:
         return [str(number) for number in _parsing.whole_range(key.name, text, MAX_VALUES)]
-    if key.kind in LIST_KINDS:  # laws, or numbers of blocks: others are one list
+    if key.kind in LIST_KINDS:  # several laws or numbers of blocks; anything else is one list
         listed = _parsing.several(key.name, text)
         single = keys.is_word if key.kind == "spectrum" else _parsing.NUMBER.fullmatch
         return listed if all(single(item) for item in listed) else [text]
@@ -77,7 +77,7 @@ def _items(key: Key, text: str) -> list[str]:
 
 
 def distinct(name: str, found: Axis, given: Any) -> Axis:
-    """The values, if they differ."""
+    """The values; raises if one occurs twice."""
     if len(set(found)) < len(found):
         twice = next(value for value in found if found.count(value) > 1)
         raise InputError(f"{name}={checks.shown(given)} names {keys.text(twice)} twice")
@@ -96,7 +96,7 @@ def axis(name: str, given: Any) -> Axis:
 
 
 def listed(name: str, given: Any) -> list[Any]:
-    """The items of a list, of which there must be some; a single value is a list of one."""
+    """The items of a list that is not empty; a single value is a list of one."""
     if getattr(given, "ndim", None) == 0 or not isinstance(given, Iterable) or isinstance(given, str | bytes):
         return [given]
     items = list(itertools.islice(given, MAX_VALUES + 1))
@@ -113,7 +113,7 @@ def is_none(item: Any) -> bool:
 
 
 def _listed(key: Key, given: Any) -> list[Any]:
-    """The values of an axis; a spectrum is a list of lists, and blocks of a network are a list of names."""
+    """The values of an axis. A spectrum is a list of lists, and the blocks of a network are a list of names."""
     items = listed(key.name, given)
     if key.kind == "spectrum" and _depth(items) < 3 and not any(isinstance(item, str | None) for item in items):
         return [items if _depth(items) == 2 else [items]]
@@ -135,31 +135,31 @@ def product(axes: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
 
 
 def optimizers(given: Any) -> tuple[list[str], dict[str, Any]]:
-    """Names of optimizers, and the settings in which those that are given as objects differ from the default."""
+    """The names of optimizers, and the settings that differ from their defaults in optimizers given as objects."""
     if isinstance(given, Mapping) or not isinstance(given, Iterable | Optimizer | type):
         raise InputTypeError(f"optimizers must be a list such as ['gd', 'adam'], got {checks.shown(given)}")
     if isinstance(given, str):
         return _parsing.several("optimizers", given), {}
     names: list[str] = []
     settings: dict[str, Any] = {}
-    for one in [given] if isinstance(given, bytes | Optimizer | type) else given:
-        if isinstance(one, str):
-            names.append(one)
+    for item in [given] if isinstance(given, bytes | Optimizer | type) else given:
+        if isinstance(item, str):
+            names.append(item)
             continue
-        kind = one if isinstance(one, type) else type(one)
+        kind = item if isinstance(item, type) else type(item)
         if not issubclass(kind, Optimizer) or OPTIMIZERS.get(kind.name) is not kind:
-            raise InputTypeError(f"optimizer must be a name, or one such as GD() or Adam(), got {checks.shown(one)}")
+            raise InputTypeError(f"optimizer must be a name, or one such as GD() or Adam(), got {checks.shown(item)}")
         names.append(kind.name)
-        if isinstance(one, Optimizer):
+        if isinstance(item, Optimizer):
             defaults = kind().settings()
-            settings |= {f"{kind.name}.{key}": [v] for key, v in one.settings().items() if v != defaults[key]}
+            settings |= {f"{kind.name}.{key}": [v] for key, v in item.settings().items() if v != defaults[key]}
     if not names:
         raise InputError("optimizers must name at least one")
     return names, settings
 
 
 def axis_text(name: str, found: Sequence[Any]) -> str:
-    """The text of the command line for an axis."""
+    """An axis as written on the command line."""
     if isinstance(found, range):
         return f"{found[0]}..{found[-1]}"
     kind = KEYS[name].kind if name in KEYS else ""
@@ -170,13 +170,13 @@ def axis_text(name: str, found: Sequence[Any]) -> str:
 
 
 def column(optimizer: str, setting: str) -> str:
-    """The column of an optimizer's setting: its own name, unless another column has it."""
+    """The column of an optimizer's setting: the name of the setting, unless another column has that name."""
     taken = setting.lower() in (*SETTINGS, *RESULTS, "key") and setting != "lr"  # SQLite ignores case
     return f"{optimizer}.{setting}" if taken else setting
 
 
 def ordered(columns: Iterable[str]) -> list[str]:
-    """Columns in a fixed order: settings, the optimizers' own settings, results."""
+    """Columns in a fixed order: settings, those of single optimizers, results."""
     present = set(columns)
-    own = sorted(present - {*SETTINGS, *RESULTS})
-    return [*(name for name in SETTINGS if name in present), *own, *(name for name in RESULTS if name in present)]
+    others = sorted(present - {*SETTINGS, *RESULTS})
+    return [name for name in (*SETTINGS, *others, *RESULTS) if name in present]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Check = Callable[..., None]  # called during a run; raises to stop it
-MAX_LOG = 700.0  # of a number that float64 can hold
-MAX_BATCH = 256  # at once: a tile keeps what its lanes record
+MAX_LOG = 700.0  # exp of it is finite in float64
+MAX_BATCH = 256  # cells; a batch keeps the records of all its lanes in memory
 
 
 def run(group: Group, deck: Sequence[Cell], check: Check | None = None) -> list[Row]:
@@ -53,14 +53,13 @@ def failed(group: Group, deck: Sequence[Cell], error: Exception) -> list[Row]:
 
 
 def _complete(group: Group, deck: Sequence[Cell], known: Row, rows: Sequence[Row]) -> list[Row]:
-    """The rows with the key and settings of each cell. Where columns coincide, settings come before what is ``known``
-    of the problem, and results before settings."""
+    """The rows with the keys and settings of their cells; settings override what is ``known`` of the problem."""
     known, cells = {**known, **group.columns, "seed": group.seed}, [deck[number] for number in group.cells]
     return [{"key": key, **known, **cell.row, **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)]
 
 
 class Facts:
-    """What theory knows of a problem and its starts, each computed once for all cells."""
+    """Theoretical constants of a problem and its starts, each computed once for all cells."""
 
     def __init__(self, problem: BlockQuadratic, seed: int) -> None:
         self.problem, self.seed = problem, seed
@@ -75,7 +74,7 @@ class Facts:
         if kind not in self._of_start:
             e0 = self.problem.initial_error(self.seed, kind)
             row: Row = {}
-            with contextlib.suppress(InputError):  # a gradient of 0 in some coordinate: frozen Adam cannot start there
+            with contextlib.suppress(InputError):  # a gradient coordinate is 0: frozen Adam is not defined
                 row = {"kappa_eff": constants.kappa_eff(self.problem, e0=e0), "r": constants.r(self.problem, e0=e0)}
             self._of_start[kind] = e0, row
         return self._of_start[kind]
@@ -85,7 +84,7 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
     rows: dict[int, Row] = {}
     batches: dict[Any, list[int]] = {}
     for number, cell in enumerate(cells):
-        alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing side by side
+        alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing from batches
         batches.setdefault((*cell.options.items(), alone), []).append(number)
     for numbers in batches.values():
         for some in (numbers[k : k + MAX_BATCH] for k in range(0, len(numbers), MAX_BATCH)):
@@ -134,12 +133,12 @@ def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
 
 
 def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
-    """The factor on the loss per step that theory knows, without noise and at a constant learning rate."""
+    """The theoretical factor on the loss per step, without noise and at a constant learning rate; None if unknown."""
     changing = cell.options["noise"].any or cell.options["schedule"].changes
     if not closed_form.has_closed_form(cell.optimizer) or changing:
         return None
     try:
-        if isinstance(cell.optimizer, FrozenAdam):  # with the lr that was found: its rate depends on the start
+        if isinstance(cell.optimizer, FrozenAdam):  # at the lr that was used; the rate depends on the start
             return rates.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
         return rates.rate(facts.problem, cell.optimizer)
     except InputError:
@@ -148,7 +147,7 @@ def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
 
 def measured_rate(run: Trajectory) -> float | None:
     """The mean factor on the loss per step over the second half of the run: from the last record in its first half."""
-    finite = np.isfinite(run.log_loss)  # −∞ at the minimum itself
+    finite = np.isfinite(run.log_loss)  # −∞ at the minimum
     logs, steps = run.log_loss[finite], run.steps[finite]
     if logs.size < 2:
         return None
@@ -162,7 +161,7 @@ def _js_of(parts: tuple[bytes, ...]) -> float | None:
 
 
 def _js_distance(eigenvalues: Sequence[np.ndarray]) -> float | None:
-    """The mean distance between the blocks' spectra; the draws of a case share it, so it is computed once."""
+    """The mean distance between the blocks' spectra, cached: the draws of a case share it."""
     return _js_of(tuple(part.tobytes() for part in eigenvalues))
 
 
@@ -173,7 +172,7 @@ def _problem(group: Group) -> BlockQuadratic:
 
 
 def _arrangement(problem: BlockQuadratic, known: Row) -> Row:
-    """Which of the distinct arrangements the heterogeneity of this problem selects, from 1, and of how many."""
+    """The number, from 1, of the arrangement that the heterogeneity of this problem selects, and their count."""
     if known.get("heterogeneity") is None:
         return {}
     number, count = spectra.arrangement(problem.eigenvalues, known["heterogeneity"])
@@ -183,7 +182,7 @@ def _arrangement(problem: BlockQuadratic, known: Row) -> Row:
 def _failed(error: BaseException) -> Row:
     message = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MemoryError):
-        message = "there is not enough memory"
+        message = "out of memory"
     kind = "" if isinstance(error, InputError | MemoryError) else f"{type(error).__name__}: "
     return {"status": "error", "error": kind + message, "seconds": 0.0}
 

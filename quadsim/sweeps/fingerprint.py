@@ -108,7 +108,7 @@ def of_data(case: int | None, network: str | None) -> tuple[str, str]:
 
 
 def of_network(name: str) -> str:
-    """The hash of a file of spectra, shipped or the user's own; "absent" unless it is a regular file."""
+    """The hash of a file of spectra, shipped or user-defined; "absent" unless it is a regular file."""
     try:
         path = path_of(name)
         state = path.stat()
@@ -148,7 +148,7 @@ def _foreign(base: type, kind: type[Optimizer]) -> str:
 
 
 def _declared(kind: type[Optimizer]) -> Iterator[str]:
-    """What a user's rule declares besides its functions and settings (these are in the other half of the key)."""
+    """What a user-defined rule declares besides functions and settings, which are in the other half of the key."""
     settings = {item.name for item in fields(kind)}
     for name, value in sorted(vars(kind).items()):
         if not name.startswith("__") and name not in (*settings, "label") and isinstance(value, PLAIN):

@@ -1,8 +1,8 @@
 """A grid of cells: every problem, under every seed, with all run configurations.
 
-The cells of one problem and seed are a group. Groups are counted without being made, and made one at a time: seeds
-outermost, so that bases drawn for a seed serve all its problems, and a sweep that is cut short has a few draws of
-every setting.
+The cells of one problem and seed are a group. Groups are counted without being built, and built one at a time. The
+outermost loop is over seeds, so bases drawn for a seed serve all its problems, and an interrupted sweep has a few draws
+of every setting.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from quadsim.optimizers import from_keys
 from quadsim.problems.build import problem as build_problem
 from quadsim.sweeps import axes, fingerprint, run_configs
 from quadsim.sweeps.axes import Axis
-from quadsim.sweeps.problem_axes import OwnProblem, Problems, Values, own_problems, with_defaults
+from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, user_problems, with_defaults
 from quadsim.sweeps.run_configs import Cell
 from quadsim.sweeps.store import KEY_HALF
 
 LIMIT = 1_000_000  # cells; the key limit= raises it
-MAX_OVERCOUNT = 20  # how many times over combinations may be counted that turn out to be the same cells
-MAX_TRIED = 200  # problems that are made before a sweep begins, in search of one that can be
+MAX_OVERCOUNT = 20  # combinations per cell: several may turn out to be the same cell
+MAX_TRIED = 200  # problems built before a sweep, in search of a valid one
 GRID_KEYS = (*AXES, "optimizers", "rules")
 
 
 @dataclass(frozen=True)
 class Group:
-    """One problem, by its keys and its seed, and which run configurations are to run on it."""
+    """One problem, by its keys and seed, and the run configurations to run on it."""
 
     values: Values
-    columns: dict[str, Any]  # of the problem, in the table
+    columns: dict[str, Any]  # of the problem
     seed: int
     cells: tuple[int, ...]
     keys: tuple[bytes, ...]
@@ -55,7 +55,7 @@ class Group:
 class Grid:
     """A grid: ``Grid.read({"case": "3,4", "kappa": "10,100"})``, or ``Grid.of({"case": [3, 4], "kappa": [10, 100]})``.
 
-    ``keys`` are the texts of the command line that give the same grid, but for problems of the user's own.
+    ``keys`` are the texts that give the same grid on the command line, except for user-defined problems.
     """
 
     keys: dict[str, str]
@@ -63,12 +63,12 @@ class Grid:
     seeds: Sequence[int]
     problems: Problems
     deck: tuple[Cell, ...]
-    left_out: dict[str, int]  # combinations that make no cell, by what is wrong with them
-    own: dict[str, OwnProblem] = field(default_factory=dict)  # problems of the user's own, by name
+    left_out: dict[str, int]  # number of invalid combinations, by error message
+    user_problems: dict[str, UserProblem] = field(default_factory=dict)  # by name
 
     @classmethod
     def read(cls, keys: dict[str, str], limit: int = LIMIT) -> Grid:
-        """The grid of these texts. With the key ``problem`` it has run configurations, and no problems."""
+        """The grid of these texts. With the key ``problem`` it has run configurations but no problems."""
         return replace(cls.of(keys, limit), keys=dict(keys))
 
     @classmethod
@@ -94,21 +94,21 @@ class Grid:
         record |= {"optimizers": ",".join(names)} | ({"rules": ",".join(rules)} if rules else {})
         cells, left_out = run_configs.read(values, names, dotted)
         problems = Problems({key: axis for key, axis in values.items() if key in PROBLEM_AXES})
-        own = {} if problem is None else own_problems(problem, seeds[0])
-        if own:
+        user = {} if problem is None else user_problems(problem, seeds[0])
+        if user:
             if problems.axes:
                 raise InputError(f"{next(iter(problems.axes))} is for case= and spectrum=, not for problem=")
-            record["problem"] = ",".join(own)
-        if own or "problem" in flat:
-            problems = Problems({"problem": tuple(own)})
-        grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, own)
+            record["problem"] = ",".join(user)
+        if user or "problem" in flat:
+            problems = Problems({"problem": tuple(user)})
+        grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, user)
         if grid.cells > limit:
             raise _too_many(grid.cells, limit)
         return grid
 
     @property
     def swept(self) -> list[str]:
-        """The columns that vary, in the order in which they were given: the axes, without the seed."""
+        """The columns that vary, in the order given: the axes without the seed."""
         names = [
             axes.column(*key.split(".", 1)) if "." in key and key not in KEYS else key
             for key, axis in (*self.problems.axes.items(), *self.axes.items())
@@ -126,13 +126,13 @@ class Grid:
 
     @cached_property
     def name(self) -> str:
-        """The identity of this grid, whatever the order of its keys and the way its numbers are written."""
+        """The identity of this grid, independent of the order of its keys and the notation of its numbers."""
         parts = {key: sorted(axes.axis_text(key, [value]) for value in axis) for key, axis in self.axes.items()}
         parts["optimizers"] = sorted({cell.optimizer.name for cell in self.deck})
         ends = [self.seeds[0], self.seeds[-1], len(self.seeds)]
         parts["seed"] = [str(seed) for seed in (ends if isinstance(self.seeds, range) else sorted(self.seeds))]
-        if self.own:
-            parts["problem"] = sorted(problem.digest for problem in self.own.values())
+        if self.user_problems:
+            parts["problem"] = sorted(problem.digest for problem in self.user_problems.values())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
@@ -144,7 +144,7 @@ class Grid:
 
     @property
     def _data(self) -> list[tuple[str, str]]:
-        """The files of measured spectra that its problems draw from, each with its hash."""
+        """The names of the measured spectra that its problems draw from, with their hashes."""
         named = itertools.product(self.axes.get("case", (None,)), self.axes.get("network", (None,)))
         return sorted({fingerprint.of_data(case, network) for case, network in named})
 
@@ -161,7 +161,7 @@ class Grid:
         }
 
     def iter_groups(self) -> Iterator[Group]:
-        """All groups with all their cells and keys: half of a key is the cell's definition, half is its code."""
+        """All groups with all their cells and keys: half of a key hashes the cell's definition, half its code."""
         everything = tuple(range(len(self.deck)))
         halves: dict[str, list[bytes]] = {}
         problems: Any = ((values, *_hashed(values)) for values in self.problems)
@@ -171,7 +171,7 @@ class Grid:
             for values, columns, begun, data in problems:
                 of_seed = begun.copy()
                 if "problem" in values:
-                    drawn = self.own[values["problem"]].with_seed(seed)
+                    drawn = self.user_problems[values["problem"]].with_seed(seed)
                     of_seed.update(f"data={drawn.digest}\n".encode())
                     values = {**values, "drawn": drawn}
                 of_seed.update(f"seed={seed}\n".encode())
@@ -189,11 +189,11 @@ class Grid:
         return (key for group in self.iter_groups() for key in group.keys)
 
     def check(self) -> None:
-        """Raise if no problem of the grid can be made: what is wrong with the first is then wrong with all."""
+        """Raise the error of the first problem if no problem of the grid can be built."""
         first: Exception | None = None
         for values in itertools.islice(self.problems, MAX_TRIED):
             try:
-                if not self.own:
+                if not self.user_problems:
                     build_problem(seed=self.seeds[0], **values)
                 return
             except Exception as error:
@@ -203,7 +203,7 @@ class Grid:
 
 
 def _hashed(values: Values) -> tuple[dict[str, Any], Any, str]:
-    """The columns of a problem, the beginning of the keys of its cells, and the hash of its data."""
+    """The columns of a problem, the hash of its keys, and the hash of its data."""
     full = with_defaults(values)
     columns = {key: key_table.column(value) for key, value in full.items()}
     columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
@@ -237,7 +237,7 @@ def _paths(rules: Any) -> list[str]:
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
-    """Refuse an unknown key; a setting of an optimizer is named as such."""
+    """Raise for an unknown key; the message points out a setting of an optimizer."""
     for key, value in keys.items():
         if key in (*GRID_KEYS, "problem") or "." in key:
             continue
@@ -247,15 +247,12 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
 
 
 def combinations(keys: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
-    """An upper bound on the combinations of the texts among these keys, and on those for one problem and seed.
-
-    None of them is made.
-    """
+    """Upper bounds on the combinations of the texts among these keys: in total, and for one problem and seed."""
     return _count({key: axes.count(key, text) for key, text in keys.items() if isinstance(text, str)}, names)
 
 
 def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
-    """The number of combinations, and of those for one problem and seed, by the number of values of each key."""
+    """The number of combinations, in total and for one problem and seed, by the number of values of each key."""
     owners = [name.strip().lower().replace("_", "-") for name in names]
     settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in owners)
     of_one = settings * math.prod(counts.get(key, 1) for key in RUN_AXES)
@@ -263,7 +260,7 @@ def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
 
 
 def _check_count(everything: int, of_one: int, limit: int) -> None:
-    """Raise if there are far too many combinations, or too many for one problem, before any is made."""
+    """Raise if there are far too many combinations, or too many for one problem, before any is built."""
     if everything > MAX_OVERCOUNT * limit or of_one > limit:
         raise _too_many(everything, limit)
 
@@ -271,4 +268,4 @@ def _check_count(everything: int, of_one: int, limit: int) -> None:
 def _too_many(count: int, limit: int) -> InputError:
     count_text = f"{count:,}" if count < 10**18 else f"{count:.3g}"
     more = f"or give limit={count if count < 10**18 else f'{count:.3g}'}"
-    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: take fewer values, {more}")
+    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, {more}")

@@ -1,4 +1,4 @@
-"""Which rows of a store the present code would reproduce, and why not the others.
+"""Which rows of a store the current code would reproduce, and why not the others.
 
 Nothing that a store names is loaded or run: its fingerprints are compared with those of optimizers already loaded.
 """
@@ -19,15 +19,11 @@ from quadsim.sweeps.store.database import has_types
 MAX_CELLS_COUNTED = 200_000  # one by one, in all sweeps of a store together
 MAX_CONFIGS_BUILT = 10_000  # optimizer configurations, likewise
 MAX_MODULES_NAMED = 6  # in a reason
-PART_TYPES = {
-    "optimizer": str, "engine": str, "noisy": bool, "own": bool, "modules": dict, "kernel": str, "versions": dict,
-    "data": dict,
-}  # fmt: skip
 
 
 @dataclass
 class Reuse:
-    """The number of rows by the present code; of others, by reason; of those that need rules= to be checked."""
+    """The number of rows by the current code, of stale rows by reason, and of rows that only rules= can check."""
 
     reusable: int = 0
     stale: dict[str, int] = field(default_factory=dict)
@@ -42,7 +38,7 @@ class Reuse:
 
 
 def reuse(store: Store) -> Reuse:
-    """How many rows of a store a sweep can reuse."""
+    """The number of rows of a store that a sweep can reuse."""
     found, codes = Reuse(), store.codes()
     for code, count in store.rows_by_code().items():
         parts = codes.get(code)
@@ -57,9 +53,11 @@ def reuse(store: Store) -> Reuse:
 
 def _is_parts(parts: dict[str, Any]) -> bool:
     parts = {"data": {}, **parts}
-    if not has_types(parts, PART_TYPES) or parts["engine"] not in ("closed-form", "compiled"):
+    plain = has_types(parts, optimizer=str, engine=str, noisy=bool, own=bool, kernel=str)
+    if not plain or not has_types(parts, modules=dict, versions=dict, data=dict):
         return False
-    return all(isinstance(text, str) for name in ("modules", "versions", "data") for text in parts[name].values())
+    texts = [text for name in ("modules", "versions", "data") for text in parts[name].values()]
+    return parts["engine"] in ("closed-form", "compiled") and all(isinstance(text, str) for text in texts)
 
 
 def _loaded(name: str) -> bool:
@@ -70,7 +68,7 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
     """Why rows with this fingerprint would be recomputed; None if they would not."""
     name = parts["optimizer"]
     if name not in OPTIMIZERS or OPTIMIZERS[name].user_defined != parts["own"]:
-        return f"there is no such optimizer {name} now"
+        return f"there is no optimizer {name} any more"
     try:
         new = fingerprint.of_cell(OPTIMIZERS[name], parts["engine"], parts["noisy"])
     except InputError as error:
@@ -78,7 +76,7 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
     data = {network: fingerprint.of_network(network) for network in parts.get("data", {})}
     if fingerprint.code_half(new, "".join(data.values()), KEY_HALF) == code:
         return None
-    return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way in which code is hashed changed"
+    return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way code is hashed changed"
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -101,10 +99,10 @@ def _changed(old: dict[str, Any], new: dict[str, Any], part: str) -> dict[str, t
 
 
 class Progress:
-    """How many cells of each stored sweep have a row, by any code.
+    """The number of cells of each stored sweep that have a row, by any code.
 
-    Cells are counted one by one up to a limit for all sweeps together. Beyond it, or with a user's rules that are not
-    loaded, the count in the sweep's record is used, which misses rows that other sweeps have added since.
+    Cells are counted one by one, up to a limit for all sweeps together. Beyond it, or with user-defined rules that are
+    not loaded, the count in the sweep's record is used, which misses rows added later by other sweeps.
     """
 
     def __init__(self, halves: set[bytes]) -> None:
@@ -112,7 +110,7 @@ class Progress:
         self._cells_left, self._configs_left = MAX_CELLS_COUNTED, MAX_CONFIGS_BUILT
 
     def done(self, one: dict[str, Any]) -> tuple[int | None, bool]:
-        """How many cells of a sweep are done, and whether the number is exact or a lower bound."""
+        """The number of cells of a sweep that are done, and whether it is exact or a lower bound."""
         keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # rules are never loaded from a store
         try:
             everything, of_one = combinations(keys, keys.get("optimizers", DEFAULT_OPTIMIZERS).split(","))

@@ -1,4 +1,4 @@
-"""Which edits make a sweep compute its rows again: those of code that a cell runs, and no others.
+"""Which edits make a sweep recompute its rows: those of code that a cell imports, and no others.
 
 Each module of the package is edited in a private copy. Which modules a cell runs is not taken from the fingerprint, but
 from a trace of the functions that are called while the cell runs.
@@ -283,7 +283,7 @@ def test_the_kernel_counts_in_every_form(monkeypatch, form):
     )
 
 
-# ---- from end to end, with the edits that once left rows as they were
+# ---- end to end, with edits that once left stale rows
 
 
 INDIRECT = {  # files that are added or changed first, and an edit after which rows of GD are stale
@@ -322,7 +322,7 @@ def test_code_that_is_reached_indirectly_is_in_the_key(copy, tmp_path, name):
     assert all(after[cell] != before[cell] for cell in cells)
 
 
-def test_a_process_does_not_name_its_rows_by_code_that_was_edited_since(copy, tmp_path):
+def test_code_that_was_edited_after_its_import_is_refused(copy, tmp_path):
     folder = tmp_path / "here"
     shutil.copytree(copy, folder)
     (folder / "try.py").write_text(
@@ -376,7 +376,7 @@ EDITS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
-def test_rows_of_edited_code_are_computed_again_and_status_says_why(copy, tmp_path, name):
+def test_rows_of_edited_code_are_recomputed_and_status_says_why(copy, tmp_path, name):
     optimizers, file, old, new, reason, stale = EDITS[name]
     folder = tmp_path / "here"
     shutil.copytree(copy, folder)

@@ -1,7 +1,7 @@
 """Rows of a store: one SQLite file, one row per cell, written once and never changed.
 
-A cell without a row is to be computed; there is no other state. Rows are committed in batches, so that a kill or a
-power cut loses only cells under way. One process writes at a time (`WriterLock`); any number read. The columns have no
+A cell without a row has to be computed; there is no other state. Rows are committed in batches, so a kill or a power
+cut loses only cells that are running. One process writes at a time (`WriterLock`); any number read. The columns have no
 meaning here beyond their names.
 
 Every row has a checksum, and `totals` has the number of rows; both are verified when a store is opened, and failures
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_COLUMNS_PER_QUERY = 200  # SQLite returns at most 2,000 values
-SWEEP_TYPES: dict[str, Any] = {
-    "name": str, "command": str, "keys": dict, "swept": list, "cells": int, "versions": dict, "began": str,
-    "ended": str | None, "done": int | None,
-}  # fmt: skip
 
 
 class Store(VerifiedStore):
@@ -69,7 +65,7 @@ class Store(VerifiedStore):
                 log = wal.wal_path(self.path).name
                 raise StoreError(f"store={shown(str(path))} has lost all its rows: {log} is damaged")
             elif not new:
-                raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
+                raise InputError(f"store={shown(str(path))} is empty: its sweep was stopped before it stored anything")
             if note is not None and not self.damage and self._schema:
                 self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
                 self._keep_wal = False
@@ -310,13 +306,13 @@ class Store(VerifiedStore):
         codes: dict[bytes, dict[str, Any]] | None = None,
     ) -> None:
         """Record that a sweep starts or continues: its keys, its axes, its fingerprints by code half."""
-        new = {
-            "name": name, "command": command, "keys": json.dumps(keys), "swept": json.dumps(swept), "cells": cells,
-            "versions": json.dumps(versions), "began": _now(), "ended": None, "done": done,
-        }  # fmt: skip
+        state = {"ended": None, "done": done}
+        texts = {"keys": json.dumps(keys), "swept": json.dumps(swept), "versions": json.dumps(versions)}
         with self._transaction():
-            if not self._update_sweep(name, lambda _: {"ended": None, "done": done}):
-                self._upsert_sweep(new)
+            if not self._update_sweep(name, lambda _: state):
+                self._upsert_sweep(
+                    {"name": name, "command": command, "cells": cells, "began": _now(), **texts, **state}
+                )
             self._insert_codes((code, json.dumps(parts, sort_keys=True)) for code, parts in (codes or {}).items())
         self._execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
 
@@ -352,7 +348,7 @@ class Store(VerifiedStore):
 
 
 def key_range(key: bytes) -> tuple[bytes, bytes]:
-    """The least and the largest key of the same cell, by whatever code."""
+    """The smallest and the largest key of the same cell, by any code."""
     return key[:KEY_HALF], key[:KEY_HALF] + b"\xff" * max(len(key) - KEY_HALF, KEY_HALF)
 
 
@@ -374,17 +370,18 @@ def _escaped(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def has_types(record: dict[str, Any], types: dict[str, Any]) -> bool:
+def has_types(record: dict[str, Any], **types: Any) -> bool:
     """Whether a record has values of these types: a store may come from an untrusted source."""
     return all(name in record and isinstance(record[name], kind) for name, kind in types.items())
 
 
 def _is_sweep(one: dict[str, Any]) -> bool:
     """Whether the values have the types of a sweep's record."""
-    if not has_types(one, SWEEP_TYPES):
+    if not has_types(one, keys=dict, swept=list, versions=dict):
         return False
     texts = (*one["swept"], *one["keys"].values(), *one["versions"].values())
-    return all(isinstance(text, str) for text in texts)
+    plain = has_types(one, name=str, command=str, cells=int, began=str, ended=str | None, done=int | None)
+    return plain and all(isinstance(text, str) for text in texts)
 
 
 def _literal(value: Any) -> str:
