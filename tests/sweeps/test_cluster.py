@@ -319,17 +319,17 @@ def test_certificates_may_be_required_everywhere(tmp_path, certificates):
 
     grid = Grid.read(SMALL)
     with dask.config.set({**tls_settings(certificates), "distributed.comm.require-encryption": True}):
-        dask = cluster.connect(grid, "local:1")
+        executor = cluster.connect(grid, "local:1")
         try:
-            assert dask._client.scheduler.address.startswith("tls://127.0.0.1:")
-            plain = dask._client.scheduler.address.replace("tls", "tcp")
+            assert executor._client.scheduler.address.startswith("tls://127.0.0.1:")
+            plain = executor._client.scheduler.address.replace("tls", "tcp")
             with (
                 dask.config.set({"distributed.comm.require-encryption": False}),
                 pytest.raises(InputError, match="closed the connection: does its scheduler require TLS"),
             ):
                 cluster._check_answer(plain, 15.0)
         finally:
-            dask.close()
+            executor.close()
 
 
 def answer_http(connection):
