@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # control, format, surrogate, private, unassigned, …
 FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-MAX_TEXT_SHOWN = 300  # characters of a text on a terminal
 
 
 def printable(text: object, most: int | None = None) -> str:
