@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from quadsim import _parsing, keys
@@ -14,7 +14,7 @@ from quadsim.optimizers import OPTIMIZERS, Optimizer
 
 MAX_VALUES = 1_000_000  # of one axis
 MAX_SEEDS = 10**9
-LIST_KINDS = ("spectrum", "blocks")  # a value may be a list itself: several are parted by a semicolon
+LIST_KINDS = ("spectrum", "blocks")  # a value may be a list, so a semicolon separates values
 SETTINGS = (  # columns that describe a cell; other settings of optimizers follow
     "problem", *AXES, "kappa_from", "optimizer", "lr", "lr_from", "momentum_from",
 )  # fmt: skip
@@ -33,26 +33,23 @@ Axis = tuple[Any, ...]  # values; None leaves the key out, as the word `none` do
 def values(name: str, text: str) -> Axis:
     """An axis: `v`, `v,v,…`, `a:b:logN`, `a:b:linN`, or `i..j` for whole numbers; `none` leaves the key out."""
     key = KEYS[name]
-    found = tuple(None if item.lower() == "none" else key.read(item) for item in _items(key, text))
+    found = tuple(None if is_none(item) else key.read(item) for item in _items(key, text))
     if ":" in text:  # whole numbers, rounded from a range, may coincide
         return tuple(dict.fromkeys(found))
-    return _distinct(name, found, text)
+    return distinct(name, found, text)
 
 
-def seeds(text: str) -> Sequence[int]:
-    """The seeds: `3`, `0..29`, `3,5,8`."""
-    if ".." in text:
-        first, _, last = text.partition("..")
-        low, high = (KEYS["seed"].read(end) for end in (first, last))
-        if high < low:
-            raise InputError(f"seed={text} is empty: write for example seed={high}..{low}")
-        checks.whole("the number of seeds", high - low + 1, at_least=1, at_most=MAX_SEEDS)
-        return range(low, high + 1)
-    return [0 if value is None else value for value in values("seed", text)]
+def seeds(given: Any) -> Sequence[int]:
+    """The seeds: `3`, `0..29`, `3,5,8`; from Python also a range or a list."""
+    if isinstance(given, str) and ".." in given:
+        given = _parsing.whole_range("seed", given, MAX_SEEDS)
+    if isinstance(given, range) and given.step == 1 and given:
+        return range(KEYS["seed"].check(given.start), KEYS["seed"].check(given.stop - 1) + 1)
+    return [0 if value is None else value for value in axis("seed", given)]
 
 
 def count(name: str, text: str) -> int:
-    """An upper bound on the number of values of an axis, without making them."""
+    """An upper bound on the number of values of an axis, without parsing them."""
     found = _parsing.RANGE.fullmatch(text.strip())
     if found:
         return int(found[4]) if len(found[4]) < 20 else 10**20
@@ -69,7 +66,7 @@ def _items(key: Key, text: str) -> list[str]:
         return _parsing.several(key.name, text, ";")
     if ".." in text and key.kind in keys.WHOLE_KINDS:
         return [str(number) for number in _parsing.whole_range(key.name, text, MAX_VALUES)]
-    if key.kind in LIST_KINDS:  # laws, or numbers of blocks: others are one list
+    if key.kind in LIST_KINDS:  # several laws or numbers of blocks; anything else is one list
         listed = _parsing.several(key.name, text)
         single = keys.is_word if key.kind == "spectrum" else _parsing.NUMBER.fullmatch
         return listed if all(single(item) for item in listed) else [text]
@@ -79,7 +76,8 @@ def _items(key: Key, text: str) -> list[str]:
     return [str(round(float(item))) for item in found] if ":" in text and key.kind in keys.WHOLE_KINDS else found
 
 
-def _distinct(name: str, found: Axis, given: Any) -> Axis:
+def distinct(name: str, found: Axis, given: Any) -> Axis:
+    """The values; raises if one occurs twice."""
     if len(set(found)) < len(found):
         twice = next(value for value in found if found.count(value) > 1)
         raise InputError(f"{name}={checks.shown(given)} names {keys.text(twice)} twice")
@@ -89,21 +87,16 @@ def _distinct(name: str, found: Axis, given: Any) -> Axis:
 # ---- from Python values
 
 
-def axis(name: str, given: Any) -> Axis | range:
+def axis(name: str, given: Any) -> Axis:
     """An axis from Python: a value, a list of values, or a text as on the command line."""
-    if name == "seed" and isinstance(given, range) and given.step == 1 and given:
-        return range(KEYS["seed"].check(given.start), KEYS["seed"].check(given.stop - 1) + 1)
     key = KEYS[name]
-    if name == "seed" and isinstance(given, str) and ".." in given:
-        found = seeds(given)
-        return range(found[0], found[-1] + 1)
     if isinstance(given, str):
         return values(name, given) if given.strip() else (key.check(given),)
-    return _distinct(name, tuple(_value(key, item) for item in _listed(key, given)), given)
+    return distinct(name, tuple(None if is_none(item) else key.check(item) for item in _listed(key, given)), given)
 
 
 def listed(name: str, given: Any) -> list[Any]:
-    """The items of a list, of which there must be some; a single value is a list of one."""
+    """The items of a list that is not empty; a single value is a list of one."""
     if getattr(given, "ndim", None) == 0 or not isinstance(given, Iterable) or isinstance(given, str | bytes):
         return [given]
     items = list(itertools.islice(given, MAX_VALUES + 1))
@@ -114,14 +107,13 @@ def listed(name: str, given: Any) -> list[Any]:
     return items
 
 
-def _value(key: Key, item: Any) -> Any:
-    if item is None or (isinstance(item, str) and item.lower() == "none"):
-        return None
-    return key.check(item)
+def is_none(item: Any) -> bool:
+    """Whether a value leaves its key out: None, or the word `none`."""
+    return item is None or (isinstance(item, str) and item.lower() == "none")
 
 
 def _listed(key: Key, given: Any) -> list[Any]:
-    """The values of an axis; a spectrum is a list of lists, and blocks of a network are a list of names."""
+    """The values of an axis. A spectrum is a list of lists, and the blocks of a network are a list of names."""
     items = listed(key.name, given)
     if key.kind == "spectrum" and _depth(items) < 3 and not any(isinstance(item, str | None) for item in items):
         return [items if _depth(items) == 2 else [items]]
@@ -136,32 +128,38 @@ def _depth(value: Any) -> int:
     return 1 + max((_depth(item) for item in value), default=0)
 
 
+def product(axes: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of some axes, without None values."""
+    for chosen in itertools.product(*axes.values()):
+        yield {name: value for name, value in zip(axes, chosen, strict=True) if value is not None}
+
+
 def optimizers(given: Any) -> tuple[list[str], dict[str, Any]]:
-    """Names of optimizers, and the settings in which those that are given as objects differ from the default."""
+    """The names of optimizers, and the settings that differ from their defaults in optimizers given as objects."""
     if isinstance(given, Mapping) or not isinstance(given, Iterable | Optimizer | type):
         raise InputTypeError(f"optimizers must be a list such as ['gd', 'adam'], got {checks.shown(given)}")
     if isinstance(given, str):
         return _parsing.several("optimizers", given), {}
     names: list[str] = []
     settings: dict[str, Any] = {}
-    for one in [given] if isinstance(given, bytes | Optimizer | type) else given:
-        if isinstance(one, str):
-            names.append(one)
+    for item in [given] if isinstance(given, bytes | Optimizer | type) else given:
+        if isinstance(item, str):
+            names.append(item)
             continue
-        kind = one if isinstance(one, type) else type(one)
+        kind = item if isinstance(item, type) else type(item)
         if not issubclass(kind, Optimizer) or OPTIMIZERS.get(kind.name) is not kind:
-            raise InputTypeError(f"optimizer must be a name, or one such as GD() or Adam(), got {checks.shown(one)}")
+            raise InputTypeError(f"optimizer must be a name, or one such as GD() or Adam(), got {checks.shown(item)}")
         names.append(kind.name)
-        if isinstance(one, Optimizer):
+        if isinstance(item, Optimizer):
             defaults = kind().settings()
-            settings |= {f"{kind.name}.{key}": [v] for key, v in one.settings().items() if v != defaults[key]}
+            settings |= {f"{kind.name}.{key}": [v] for key, v in item.settings().items() if v != defaults[key]}
     if not names:
         raise InputError("optimizers must name at least one")
     return names, settings
 
 
 def axis_text(name: str, found: Sequence[Any]) -> str:
-    """The text of the command line for an axis."""
+    """An axis as written on the command line."""
     if isinstance(found, range):
         return f"{found[0]}..{found[-1]}"
     kind = KEYS[name].kind if name in KEYS else ""
@@ -172,13 +170,13 @@ def axis_text(name: str, found: Sequence[Any]) -> str:
 
 
 def column(optimizer: str, setting: str) -> str:
-    """The column of an optimizer's setting: its own name, unless another column has it."""
+    """The column of an optimizer's setting: the name of the setting, unless another column has that name."""
     taken = setting.lower() in (*SETTINGS, *RESULTS, "key") and setting != "lr"  # SQLite ignores case
     return f"{optimizer}.{setting}" if taken else setting
 
 
 def ordered(columns: Iterable[str]) -> list[str]:
-    """Columns in a fixed order: settings, the optimizers' own settings, results."""
+    """Columns in a fixed order: settings, those of single optimizers, results."""
     present = set(columns)
-    own = sorted(present - {*SETTINGS, *RESULTS})
-    return [*(name for name in SETTINGS if name in present), *own, *(name for name in RESULTS if name in present)]
+    others = sorted(present - {*SETTINGS, *RESULTS})
+    return [name for name in (*SETTINGS, *others, *RESULTS) if name in present]

@@ -3,8 +3,8 @@
 Trust: a scheduler runs code for whoever can connect to it, workers run what the scheduler sends, and results are
 unpickled here. With `tls://`, both sides must show a certificate that the CA of Dask's configuration has signed.
 
-Dask may run a chunk more than once if a worker died or did not answer; rows are stored once, by their key. This is the
-only module that imports Dask.
+Dask may run a chunk more than once if a worker dies or does not answer; rows are stored once, by key. This is the only
+module that imports Dask.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from quadsim.sweeps.grid import Grid
 TIMEOUT_SECONDS = 15.0  # for a cluster to answer
 POLL_SECONDS = 0.5  # between checks of the cluster
 MAX_SECONDS_WITHOUT_WORKER = 60.0
-MAX_DETAIL = 90  # characters of a foreign error within a message
+MAX_DETAIL = 90  # characters of Dask's error in a message
 LOCAL = re.compile(r"local(?::([0-9]{1,6}))?")
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+")
 
@@ -58,21 +58,16 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT_SECONDS, work:
 
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # the death of a worker is expected and reported here
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # deaths of workers are reported here
     if local := LOCAL.fullmatch(cluster):
-        kernel_cache.check_folder()  # logs here, once, what workers do not repeat
+        kernel_cache.check_folder()  # logs once here; workers do not log
         count = int(local[1]) if local[1] else cores()
         local_cluster = None
         try:
             with sigint_blocked(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # such as a port in use: Dask takes another
                 local_cluster = distributed.LocalCluster(
-                    n_workers=count,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address=None,
-                    worker_dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
+                    n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
                 )
             return DaskExecutor(grid, _client(local_cluster, timeout), local_cluster, cluster, work)
         except BaseException:  # KeyboardInterrupt too: no caller has a reference yet
@@ -90,7 +85,7 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT_SECONDS, work:
 def _check_answer(cluster: str, timeout: float) -> None:
     """Raise unless a Dask scheduler answers at this address.
 
-    Dask's client has a time limit for connecting only: a server of another kind that accepts the connection and says
+    Dask's client has a time limit only for connecting: another kind of server that accepts the connection and sends
     nothing, or speaks HTTP, would block it forever.
     """
     options, kind, problem = _connection_options(cluster), None, f"cluster={cluster} is not a Dask scheduler"
@@ -106,19 +101,19 @@ def _check_answer(cluster: str, timeout: float) -> None:
         else:  # in a notebook, whose loop runs in this thread
             with ThreadPoolExecutor(1) as thread:
                 kind = thread.submit(run).result()
-    except MemoryError:  # the text of another protocol, read as the size of a message
+    except MemoryError:  # text of another protocol, taken for the size of a message
         pass
     except Exception as error:
         problem = _reason(cluster, timeout, error)
     if kind != "Scheduler":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()  # closes the sockets of handshakes that failed, which Dask leaves open
+            gc.collect()  # closes sockets of failed handshakes, which Dask leaves open
         raise InputError(problem)
 
 
 async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> Any:
-    """The type that the server at this address reports."""
+    """The type of server at this address, as it reports it."""
     from distributed.comm import connect
 
     async def ask() -> Any:
@@ -142,9 +137,11 @@ def _connection_options(cluster: str) -> dict[str, Any]:
         security = Security()
         paths = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
         options: dict[str, Any] = security.get_connection_args("client")
-    except Exception as error:  # a file that is absent or holds something else, a version of TLS that does not exist
+    except Exception as error:  # an absent or invalid file, an unknown version of TLS
         for path in paths:
-            if path and "\n" not in path and not os.access(path, os.R_OK):  # with line breaks it is the text of a file
+            if (
+                path and "\n" not in path and not os.access(path, os.R_OK)
+            ):  # with line breaks it is the content, not a path
                 sentence = f"cluster={cluster}: Dask's configuration names {path}, which cannot be read"
                 raise InputError(sentence) from None
         raise InputError(
@@ -167,9 +164,11 @@ def _reason(cluster: str, timeout: float, error: Exception) -> str:
     text = " ".join(str(cause) for cause in causes)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return f"the certificate of cluster={cluster} is not signed by the CA of distributed.comm.tls.ca-file"
-    if "WRONG_VERSION_NUMBER" in text or "cannot convert to SSL" in text:  # it spoke before the handshake was over
+    if (
+        "WRONG_VERSION_NUMBER" in text or "cannot convert to SSL" in text
+    ):  # it sent data before the handshake was complete
         return f"cluster={cluster} does not speak TLS: is it cluster=tcp://{host}?"
-    if not isinstance(error, OSError):  # no port, a protocol that is not installed; a time-out is an OSError
+    if not isinstance(error, OSError):  # no port, a protocol that is not installed; a timeout is an OSError
         return f"cluster={cluster} cannot be used ({_short(error)})"
     if _closed_by_peer(causes):
         if scheme == "tls":
@@ -183,7 +182,7 @@ def _reason(cluster: str, timeout: float, error: Exception) -> str:
 
 
 def _closed_by_peer(causes: list[BaseException]) -> bool:
-    """Whether the connection was made, and then closed or reset; not a time-out, nor a refusal at once."""
+    """Whether the connection was established and then closed or reset; not a timeout or an immediate refusal."""
     from distributed.comm import CommClosedError
 
     absent = (TimeoutError, ConnectionRefusedError, socket.gaierror)
@@ -193,9 +192,9 @@ def _closed_by_peer(causes: list[BaseException]) -> bool:
 
 
 def _client(address: Any, timeout: float) -> Any:
-    """Dask's client; one whose start fails is closed at once.
+    """Dask's client; closed at once if its start fails.
 
-    Dask would close it in garbage collection, which deadlocks if another client is starting.
+    Otherwise Dask closes it in garbage collection, which deadlocks if another client is starting.
     """
     from distributed import Client
 
@@ -203,7 +202,7 @@ def _client(address: Any, timeout: float) -> Any:
     try:
         client.__init__(address, timeout=timeout)
     except BaseException:
-        with suppress(Exception):  # it may be too unfinished to be closed
+        with suppress(Exception):  # it may be too incomplete to close
             client.close(timeout=5)
         raise
     return client
@@ -232,8 +231,7 @@ class DaskExecutor:
 
         listed = list(futures)
         while True:
-            ended = [future for future in listed if future.status not in ("pending",)]
-            if ended:
+            if ended := [future for future in listed if future.status != "pending"]:
                 return ended
             self._check_workers()
             try:
@@ -250,18 +248,16 @@ class DaskExecutor:
             return future.result(timeout=TIMEOUT_SECONDS)
         except KilledWorker as error:
             raise WorkerDiedError("every worker that ran it ended abruptly") from error
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # CancelledError is no Exception
             if future.status in ("cancelled", "lost") or self._client.status != "running":
                 raise self._lost() from error
-            text = " ".join(str(error).split())
-            raise ExecutorLostError(
-                f"a worker of cluster={self._name} cannot run it ({type(error).__name__}: {text})"
-            ) from error
+            detail = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ExecutorLostError(f"a worker of cluster={self._name} cannot run it ({detail})") from error
 
     def _check_workers(self) -> None:
-        """Raise if the scheduler is gone or has had no workers for long; set the capacity by the number of threads."""
+        """Raise if the scheduler is gone or has long had no workers; set the capacity from the number of threads."""
         if self._client.status != "running":
             raise self._lost()
         try:
@@ -279,12 +275,10 @@ class DaskExecutor:
         return ExecutorLostError(f"the scheduler of cluster={self._name} is gone")
 
     def close(self) -> None:
-        for one in (self._client, self._local):
-            if one is not None:
-                try:
-                    one.close(timeout=5)
-                except Exception:  # it is gone already
-                    continue
+        for connected in (self._client, self._local):
+            if connected is not None:
+                with suppress(Exception):  # already gone
+                    connected.close(timeout=5)
 
 
 def _short(error: BaseException) -> str:

@@ -10,54 +10,56 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim import spectra, theory
+from quadsim import spectra
 from quadsim._validation import InputError
 from quadsim.engine import solver, table
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.trajectory import Trajectory
-from quadsim.optimizers import FrozenAdam, Optimizer
+from quadsim.optimizers import FrozenAdam
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.build import problem as build_problem
-from quadsim.sweeps.grid import Group
-from quadsim.sweeps.run_configs import Cell
+from quadsim.theory import constants, rates
+
+if TYPE_CHECKING:
+    from quadsim.sweeps.grid import Group
+    from quadsim.sweeps.run_configs import Cell
 
 Row = dict[str, Any]
 Check = Callable[..., None]  # called during a run; raises to stop it
-MAX_LOG = 700.0  # of a number that float64 can hold
-MAX_BATCH = 256  # at once: a tile keeps what its lanes record
+MAX_LOG = 700.0  # exp of it is finite in float64
+MAX_BATCH = 256  # cells; a batch keeps the records of all its lanes in memory
 
 
 def run(group: Group, deck: Sequence[Cell], check: Check | None = None) -> list[Row]:
     """The rows of a group, in the order of its cells."""
-    cells = [deck[number] for number in group.cells]
-    began, known = time.perf_counter(), {**group.columns, "seed": group.seed}
+    began = time.perf_counter()
     try:
-        problem = _problem(group)
-        facts = Facts(problem, group.seed)
-        known = {**facts.of_problem(), **_arrangement(problem, known), **known}
+        facts = Facts(_problem(group), group.seed)
+        known = {**facts.of_problem(), **_arrangement(facts.problem, group.columns)}
     except Exception as error:
-        rows = [_failed(error) for _ in cells]
-    else:
-        share = (time.perf_counter() - began) / len(cells)
-        rows = _run(facts, cells, group.seed, check)
-        rows = [{**row, "seconds": row["seconds"] + share} for row in rows]
+        return failed(group, deck, error)
+    share = (time.perf_counter() - began) / len(group.cells)
+    rows = _run(facts, [deck[number] for number in group.cells], group.seed, check)
+    return _complete(group, deck, known, [{**row, "seconds": row["seconds"] + share} for row in rows])
+
+
+def failed(group: Group, deck: Sequence[Cell], error: Exception) -> list[Row]:
+    """The rows of a group that could not be run at all."""
+    return _complete(group, deck, {}, [_failed(error)] * len(group.cells))
+
+
+def _complete(group: Group, deck: Sequence[Cell], known: Row, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the keys and settings of their cells; settings override what is ``known`` of the problem."""
+    known, cells = {**known, **group.columns, "seed": group.seed}, [deck[number] for number in group.cells]
     return [{"key": key, **known, **cell.row, **row} for key, cell, row in zip(group.keys, cells, rows, strict=True)]
 
 
-def failed(group: Group, deck: Sequence[Cell], sentence: str) -> list[Row]:
-    """The rows of a group that could not be run at all."""
-    known, row = {**group.columns, "seed": group.seed}, _failed(InputError(sentence))
-    return [
-        {"key": key, **known, **deck[number].row, **row} for key, number in zip(group.keys, group.cells, strict=True)
-    ]
-
-
 class Facts:
-    """What theory knows of a problem and its starts, each computed once for all cells."""
+    """Theoretical constants of a problem and its starts, each computed once for all cells."""
 
     def __init__(self, problem: BlockQuadratic, seed: int) -> None:
         self.problem, self.seed = problem, seed
@@ -72,8 +74,8 @@ class Facts:
         if kind not in self._of_start:
             e0 = self.problem.initial_error(self.seed, kind)
             row: Row = {}
-            with contextlib.suppress(InputError):  # a gradient of 0 in some coordinate: frozen Adam cannot start there
-                row = {"kappa_eff": theory.kappa_eff(self.problem, e0=e0), "r": theory.r(self.problem, e0=e0)}
+            with contextlib.suppress(InputError):  # a gradient coordinate is 0: frozen Adam is not defined
+                row = {"kappa_eff": constants.kappa_eff(self.problem, e0=e0), "r": constants.r(self.problem, e0=e0)}
             self._of_start[kind] = e0, row
         return self._of_start[kind]
 
@@ -82,8 +84,8 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
     rows: dict[int, Row] = {}
     batches: dict[Any, list[int]] = {}
     for number, cell in enumerate(cells):
-        alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing side by side
-        batches.setdefault((_batch_key(cell), alone), []).append(number)
+        alone = number if cell.options["engine"] == "closed-form" else None  # closed forms gain nothing from batches
+        batches.setdefault((*cell.options.items(), alone), []).append(number)
     for numbers in batches.values():
         for some in (numbers[k : k + MAX_BATCH] for k in range(0, len(numbers), MAX_BATCH)):
             began = time.perf_counter()
@@ -99,13 +101,8 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
     return [rows[number] for number in range(len(cells))]
 
 
-def _batch_key(cell: Cell) -> tuple[Any, ...]:
-    """What cells that run side by side have in common."""
-    return tuple(cell.options.items())
-
-
 def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> Sequence[Trajectory]:
-    """The runs of cells with one batch key."""
+    """The runs of cells with the same options."""
     options = cells[0].options
     return solver.solve(
         facts.problem,
@@ -122,7 +119,7 @@ def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> S
 def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
     row = {
         **facts.start(cell.options["start"])[1],
-        **_columns(cell, done.optimizer),
+        **{cell.columns[key]: table.cell(value) for key, value in done.optimizer.settings().items()},
         "status": str(done.status),
         "steps_to_tol": done.steps_to_tol,
         "last_step": done.last_step,
@@ -136,21 +133,21 @@ def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
 
 
 def _predicted_rate(facts: Facts, cell: Cell, done: Trajectory) -> float | None:
-    """The factor on the loss per step that theory knows, without noise and at a constant learning rate."""
+    """The theoretical factor on the loss per step, without noise and at a constant learning rate; None if unknown."""
     changing = cell.options["noise"].any or cell.options["schedule"].changes
     if not closed_form.has_closed_form(cell.optimizer) or changing:
         return None
     try:
-        if isinstance(cell.optimizer, FrozenAdam):  # with the lr that was found: its rate depends on the start
-            return theory.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
-        return theory.rate(facts.problem, cell.optimizer)
+        if isinstance(cell.optimizer, FrozenAdam):  # at the lr that was used; the rate depends on the start
+            return rates.rate(facts.problem, done.optimizer, e0=facts.start(cell.options["start"])[0])
+        return rates.rate(facts.problem, cell.optimizer)
     except InputError:
         return None
 
 
 def measured_rate(run: Trajectory) -> float | None:
     """The mean factor on the loss per step over the second half of the run: from the last record in its first half."""
-    finite = np.isfinite(run.log_loss)  # −∞ at the minimum itself
+    finite = np.isfinite(run.log_loss)  # −∞ at the minimum
     logs, steps = run.log_loss[finite], run.steps[finite]
     if logs.size < 2:
         return None
@@ -164,7 +161,7 @@ def _js_of(parts: tuple[bytes, ...]) -> float | None:
 
 
 def _js_distance(eigenvalues: Sequence[np.ndarray]) -> float | None:
-    """The mean distance between the blocks' spectra; the draws of a case share it, so it is computed once."""
+    """The mean distance between the blocks' spectra, cached: the draws of a case share it."""
     return _js_of(tuple(part.tobytes() for part in eigenvalues))
 
 
@@ -175,22 +172,17 @@ def _problem(group: Group) -> BlockQuadratic:
 
 
 def _arrangement(problem: BlockQuadratic, known: Row) -> Row:
-    """Which of the distinct arrangements the heterogeneity of this problem selects, from 1, and of how many."""
+    """The number, from 1, of the arrangement that the heterogeneity of this problem selects, and their count."""
     if known.get("heterogeneity") is None:
         return {}
     number, count = spectra.arrangement(problem.eigenvalues, known["heterogeneity"])
     return {"arrangement": number, "arrangements": count}
 
 
-def _columns(cell: Cell, optimizer: Optimizer) -> Row:
-    """An optimizer's settings by column."""
-    return {cell.columns[key]: table.cell(value) for key, value in optimizer.settings().items()}
-
-
 def _failed(error: BaseException) -> Row:
     message = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MemoryError):
-        message = "there is not enough memory"
+        message = "out of memory"
     kind = "" if isinstance(error, InputError | MemoryError) else f"{type(error).__name__}: "
     return {"status": "error", "error": kind + message, "seconds": 0.0}
 

@@ -1,7 +1,7 @@
-"""Executors of a sweep: threads of this process, processes of this machine; `cluster` has the third, Dask.
+"""Executors of a sweep: threads and local processes; `cluster` has the executor on Dask.
 
-An executor takes chunks of groups and returns futures. Processes rebuild the grid from its keys, so that a chunk is
-small to send.
+An executor takes chunks of groups and returns futures. Processes rebuild the grid from its keys, so chunks are small to
+send.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from quadsim.sweeps.run_configs import Cell
 
 @dataclass(eq=False)
 class Chunk:
-    """Groups that are run together; ``alone``: a worker died under it, and nothing is run beside it."""
+    """Groups that run together. ``alone``: a worker died running it, so nothing else runs at the same time."""
 
     groups: list[Group]
     alone: bool = False
-    deaths: int = 0  # of workers under it, counted once it is a single cell that runs alone
+    deaths: int = 0  # of workers running it, counted for a single cell that runs alone
 
     @property
     def size(self) -> int:
@@ -49,13 +49,13 @@ class Done:
 
 
 class ExecutorLostError(Exception):
-    """The executor cannot run anything any more; the message is one sentence."""
+    """The executor cannot run anything any more."""
 
 
 class Executor(Protocol):
     """Runs chunks of about ``chunk_seconds``, ``capacity`` of them at a time.
 
-    `result` raises `WorkerDiedError` where the worker died; a cell fails after ``max_deaths`` of them.
+    `result` raises `WorkerDiedError` if the worker died; a cell fails after ``max_deaths`` of these.
     """
 
     capacity: int
@@ -68,9 +68,9 @@ class Executor(Protocol):
     def close(self) -> None: ...
 
 
-def run_chunk(groups: list[Group], deck: tuple[Cell, ...], heard: execute.Check | None = None) -> Done:
+def run_chunk(groups: list[Group], deck: tuple[Cell, ...], check: execute.Check | None = None) -> Done:
     began = time.perf_counter()
-    rows = [row for group in groups for row in execute.run(group, deck, heard)]
+    rows = [row for group in groups for row in execute.run(group, deck, check)]
     return Done(rows, time.perf_counter() - began)
 
 
@@ -78,7 +78,7 @@ def run_in_worker(groups: list[Group], keys: dict[str, str], mark: str) -> Done:
     """Run a chunk in a process that builds the grid from its keys; raise if its code or data differ (``mark``)."""
     grid = _grid(tuple(keys.items()))
     if grid.mark != mark:
-        raise InputError("its quadsim, packages, rules or measured spectra are not the same as here")
+        raise InputError("its quadsim, packages, rules or measured spectra differ from those here")
     return run_chunk(groups, grid.deck)
 
 
@@ -123,7 +123,7 @@ class ProcessExecutor:
 
     def __init__(self, grid: Grid, count: int, work: Any = run_in_worker) -> None:
         self.capacity, self._grid, self._work = 2 * count, grid, work
-        kernel_cache.check_folder()  # logs a reason not to cache here, since workers do not
+        kernel_cache.check_folder()  # logs once here; workers do not log
         self._pool = ProcessPool(count)
 
     def submit(self, chunk: Chunk) -> Future:
@@ -139,4 +139,4 @@ class ProcessExecutor:
             raise ExecutorLostError(str(error)) from error
 
     def close(self) -> None:
-        self._pool.terminate()  # without waiting for chunks under way
+        self._pool.terminate()  # does not wait for running chunks

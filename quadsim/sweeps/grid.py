@@ -1,8 +1,8 @@
 """A grid of cells: every problem, under every seed, with all run configurations.
 
-The cells of one problem and seed are a group. Groups are counted without being made, and made one at a time: seeds
-outermost, so that bases drawn for a seed serve all its problems, and a sweep that is cut short has a few draws of
-every setting.
+The cells of one problem and seed are a group. Groups are counted without being built, and built one at a time. The
+outermost loop is over seeds, so bases drawn for a seed serve all its problems, and an interrupted sweep has a few draws
+of every setting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,37 +25,37 @@ from quadsim.optimizers import from_keys
 from quadsim.problems.build import problem as build_problem
 from quadsim.sweeps import axes, fingerprint, run_configs
 from quadsim.sweeps.axes import Axis
-from quadsim.sweeps.problem_axes import OwnProblem, Problems, Values, own_problems, with_defaults
+from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, user_problems, with_defaults
 from quadsim.sweeps.run_configs import Cell
 from quadsim.sweeps.store import KEY_HALF
 
 LIMIT = 1_000_000  # cells; the key limit= raises it
-MAX_OVERCOUNT = 20  # how many times over combinations may be counted that turn out to be the same cells
-MAX_TRIED = 200  # problems that are made before a sweep begins, in search of one that can be
+MAX_OVERCOUNT = 20  # combinations per cell: several may turn out to be the same cell
+MAX_TRIED = 200  # problems built before a sweep, in search of a valid one
 GRID_KEYS = (*AXES, "optimizers", "rules")
 
 
 @dataclass(frozen=True)
 class Group:
-    """One problem, by its keys and its seed, and which run configurations are to run on it."""
+    """One problem, by its keys and seed, and the run configurations to run on it."""
 
     values: Values
-    columns: dict[str, Any]  # of the problem, in the table
+    columns: dict[str, Any]  # of the problem
     seed: int
     cells: tuple[int, ...]
     keys: tuple[bytes, ...]
 
-    def only(self, places: Sequence[int]) -> Group:
+    def only(self, indices: Sequence[int]) -> Group:
         """The same group with some of its cells."""
-        cells, keys = tuple(self.cells[place] for place in places), tuple(self.keys[place] for place in places)
-        return Group(self.values, self.columns, self.seed, cells, keys)
+        cells, keys = tuple(self.cells[index] for index in indices), tuple(self.keys[index] for index in indices)
+        return replace(self, cells=cells, keys=keys)
 
 
 @dataclass(frozen=True)
 class Grid:
     """A grid: ``Grid.read({"case": "3,4", "kappa": "10,100"})``, or ``Grid.of({"case": [3, 4], "kappa": [10, 100]})``.
 
-    ``keys`` are the texts of the command line that give the same grid, but for problems of the user's own.
+    ``keys`` are the texts that give the same grid on the command line, except for user-defined problems.
     """
 
     keys: dict[str, str]
@@ -63,89 +63,52 @@ class Grid:
     seeds: Sequence[int]
     problems: Problems
     deck: tuple[Cell, ...]
-    left_out: dict[str, int]  # combinations that make no cell, by what is wrong with them
-    own: dict[str, OwnProblem] = field(default_factory=dict)  # problems of the user's own, by name
+    left_out: dict[str, int]  # number of invalid combinations, by error message
+    user_problems: dict[str, UserProblem] = field(default_factory=dict)  # by name
 
     @classmethod
     def read(cls, keys: dict[str, str], limit: int = LIMIT) -> Grid:
-        """The grid of these texts. With the key ``problem`` it has run configurations, and no problems."""
-        _check_keys(keys)
-        everything, of_one = combinations(keys)
-        _check_count(everything, of_one, limit)
-        given = {key: axes.values(key, text) for key, text in keys.items() if key in AXES and key != "seed"}
-        if "rules" in keys:
-            from_keys.load_rules(_parsing.several("rules", keys["rules"]))
-        names = from_keys.checked_names(_parsing.several("optimizers", keys.get("optimizers", DEFAULT_OPTIMIZERS)))
-        settings = run_configs.read_settings(names, _dotted(keys))
-        return cls._made(keys, given, axes.seeds(keys.get("seed", "0")), names, settings, limit)
+        """The grid of these texts. With the key ``problem`` it has run configurations but no problems."""
+        return replace(cls.of(keys, limit), keys=dict(keys))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], limit: int = LIMIT, problem: Any = None) -> Grid:
-        """The grid of values from Python."""
-        flat: dict[str, Any] = {}
-        for name, value in given.items():
-            settings = value if isinstance(value, Mapping) and name not in GRID_KEYS else None  # adam={"beta2": …}
-            for key, one in ((name, value),) if settings is None else ((f"{name}.{k}", v) for k, v in settings.items()):
-                owner, dot, setting = key.partition(".")
-                key = f"{owner.replace('_', '-')}.{setting}" if dot and key not in KEYS else key
-                if key in flat:
-                    raise InputError(f"{key} is given twice: {checks.shown(flat[key])} and {checks.shown(one)}")
-                flat[key] = one
+        """The grid of values from Python, or of texts as on the command line."""
+        flat = _flattened(given)
         _check_keys(flat)
-        rules = flat.pop("rules", None)
-        if rules is not None:
-            rules = [str(path) for path in axes.listed("rules", rules)]
-            from_keys.load_rules(rules)
-        names, own_settings = axes.optimizers(flat.pop("optimizers", DEFAULT_OPTIMIZERS))
-        settings = _dotted(flat)
-        for key in own_settings:
-            if key in settings:
-                raise InputError(f"{key} is given twice: {own_settings[key][0]} and {checks.shown(settings[key])}")
-        counts = {key: axes.count(key, value) for key, value in flat.items() if isinstance(value, str)}
-        everything, of_one = _count(counts, [name.lower().replace("_", "-") for name in names])
-        _check_count(everything * counts.get("seed", 1), of_one, limit)
-        sized = {key: axes.axis(key, value) for key, value in flat.items() if key in AXES}
-        given_seeds = sized.pop("seed", range(1))
-        seeds = given_seeds if isinstance(given_seeds, range) else [0 if one is None else one for one in given_seeds]
+        names, settings = axes.optimizers(flat.get("optimizers", DEFAULT_OPTIMIZERS))
+        if key := next((key for key in settings if key in flat), None):
+            raise InputError(f"{key} is given twice: {settings[key][0]} and {checks.shown(flat[key])}")
+        settings |= {key: value for key, value in flat.items() if "." in key and key not in KEYS}
+        _check_count(*combinations(flat, names), limit)
+        rules = _paths(flat.get("rules"))
+        from_keys.load_rules(rules)
         names = from_keys.checked_names(names)
-        dotted = run_configs.read_settings(names, own_settings | settings)
-        counts = {key: len(axis) for key, axis in (*sized.items(), *dotted.items())}
-        everything, of_one = _count(counts, names)
-        _check_count(everything * _length(seeds), of_one, limit)
-        record = {key: axes.axis_text(key, axis) for key, axis in (*sized.items(), *dotted.items())}
+        seeds = axes.seeds(flat.get("seed", range(1)))
+        values = {key: axes.axis(key, value) for key, value in flat.items() if key in AXES and key != "seed"}
+        dotted = run_configs.read_settings(names, settings)
+        counts = {key: len(axis) for key, axis in (*values.items(), *dotted.items())}
+        _check_count(*_count({**counts, "seed": _length(seeds)}, names), limit)
+        record = {key: axes.axis_text(key, axis) for key, axis in (*values.items(), *dotted.items())}
         record |= {"seed": axes.axis_text("seed", seeds)} if "seed" in flat else {}
         record |= {"optimizers": ",".join(names)} | ({"rules": ",".join(rules)} if rules else {})
-        own = {} if problem is None else own_problems(problem, seeds[0])
-        if own:
-            for key in sized:
-                if key in PROBLEM_AXES:
-                    raise InputError(f"{key} is for case= and spectrum=, not for problem=")
-            record["problem"] = ",".join(own)
-        return cls._made(record, dict(sized), seeds, names, dotted, limit, own)  # type: ignore[arg-type]
-
-    @classmethod
-    def _made(
-        cls,
-        keys: dict[str, str],
-        given: dict[str, Axis],
-        seeds: Sequence[int],
-        names: Sequence[str],
-        settings: Mapping[str, Axis],
-        limit: int,
-        own: Mapping[str, OwnProblem] | None = None,
-    ) -> Grid:
-        cells, left_out = run_configs.read(given, names, settings)
-        problems = Problems({key: axis for key, axis in given.items() if key in PROBLEM_AXES})
-        if own or "problem" in keys:
-            problems = Problems({"problem": tuple(own or ())})
-        grid = cls(dict(keys), {**given, **settings}, seeds, problems, cells, left_out, dict(own or {}))
+        cells, left_out = run_configs.read(values, names, dotted)
+        problems = Problems({key: axis for key, axis in values.items() if key in PROBLEM_AXES})
+        user = {} if problem is None else user_problems(problem, seeds[0])
+        if user:
+            if problems.axes:
+                raise InputError(f"{next(iter(problems.axes))} is for case= and spectrum=, not for problem=")
+            record["problem"] = ",".join(user)
+        if user or "problem" in flat:
+            problems = Problems({"problem": tuple(user)})
+        grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, user)
         if grid.cells > limit:
             raise _too_many(grid.cells, limit)
         return grid
 
     @property
     def swept(self) -> list[str]:
-        """The columns that vary, in the order in which they were given: the axes, without the seed."""
+        """The columns that vary, in the order given: the axes without the seed."""
         names = [
             axes.column(*key.split(".", 1)) if "." in key and key not in KEYS else key
             for key, axis in (*self.problems.axes.items(), *self.axes.items())
@@ -163,13 +126,13 @@ class Grid:
 
     @cached_property
     def name(self) -> str:
-        """The identity of this grid, whatever the order of its keys and the way its numbers are written."""
+        """The identity of this grid, independent of the order of its keys and the notation of its numbers."""
         parts = {key: sorted(axes.axis_text(key, [value]) for value in axis) for key, axis in self.axes.items()}
         parts["optimizers"] = sorted({cell.optimizer.name for cell in self.deck})
         ends = [self.seeds[0], self.seeds[-1], len(self.seeds)]
         parts["seed"] = [str(seed) for seed in (ends if isinstance(self.seeds, range) else sorted(self.seeds))]
-        if self.own:
-            parts["problem"] = sorted(problem.digest() for problem in self.own.values())
+        if self.user_problems:
+            parts["problem"] = sorted(problem.digest for problem in self.user_problems.values())
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
@@ -181,7 +144,7 @@ class Grid:
 
     @property
     def _data(self) -> list[tuple[str, str]]:
-        """The files of measured spectra that its problems draw from, each with its hash."""
+        """The names of the measured spectra that its problems draw from, with their hashes."""
         named = itertools.product(self.axes.get("case", (None,)), self.axes.get("network", (None,)))
         return sorted({fingerprint.of_data(case, network) for case, network in named})
 
@@ -198,7 +161,7 @@ class Grid:
         }
 
     def iter_groups(self) -> Iterator[Group]:
-        """All groups with all their cells and keys: half of a key is the cell's definition, half is its code."""
+        """All groups with all their cells and keys: half of a key hashes the cell's definition, half its code."""
         everything = tuple(range(len(self.deck)))
         halves: dict[str, list[bytes]] = {}
         problems: Any = ((values, *_hashed(values)) for values in self.problems)
@@ -208,8 +171,9 @@ class Grid:
             for values, columns, begun, data in problems:
                 of_seed = begun.copy()
                 if "problem" in values:
-                    of_seed.update(f"data={self._digest(values['problem'], seed)}\n".encode())
-                    values = {**values, "drawn": self.own[values["problem"]].with_seed(seed)}
+                    drawn = self.user_problems[values["problem"]].with_seed(seed)
+                    of_seed.update(f"data={drawn.digest}\n".encode())
+                    values = {**values, "drawn": drawn}
                 of_seed.update(f"seed={seed}\n".encode())
                 if data not in halves:
                     halves[data] = [fingerprint.code_half(cell.code, data, KEY_HALF) for cell in self.deck]
@@ -220,21 +184,16 @@ class Grid:
                     keys.append(one.digest()[:KEY_HALF] + half)
                 yield Group(values, columns, seed, everything, tuple(keys))
 
-    def _digest(self, name: str, seed: int) -> str:
-        if (name, seed) not in self._digests:
-            self._digests[name, seed] = self.own[name].with_seed(seed).digest()
-        return self._digests[name, seed]
-
-    @cached_property
-    def _digests(self) -> dict[tuple[str, int], str]:
-        return {}
+    def iter_keys(self) -> Iterator[bytes]:
+        """The keys of all cells."""
+        return (key for group in self.iter_groups() for key in group.keys)
 
     def check(self) -> None:
-        """Raise if no problem of the grid can be made: what is wrong with the first is then wrong with all."""
+        """Raise the error of the first problem if no problem of the grid can be built."""
         first: Exception | None = None
         for values in itertools.islice(self.problems, MAX_TRIED):
             try:
-                if not self.own:
+                if not self.user_problems:
                     build_problem(seed=self.seeds[0], **values)
                 return
             except Exception as error:
@@ -244,7 +203,7 @@ class Grid:
 
 
 def _hashed(values: Values) -> tuple[dict[str, Any], Any, str]:
-    """The columns of a problem, the beginning of the keys of its cells, and the hash of its data."""
+    """The columns of a problem, the hash of its keys, and the hash of its data."""
     full = with_defaults(values)
     columns = {key: key_table.column(value) for key, value in full.items()}
     columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
@@ -257,13 +216,28 @@ def _length(seeds: Sequence[int]) -> int:
     return seeds.stop - seeds.start if isinstance(seeds, range) else len(seeds)  # len() of a range has a limit
 
 
-def _dotted(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of optimizers among the keys."""
-    return {key: value for key, value in keys.items() if "." in key and key not in KEYS}
+def _flattened(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys with settings of optimizers written out: adam={"beta2": …} is adam.beta2=…."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        nested = isinstance(value, Mapping) and name not in GRID_KEYS
+        for key, one in ((f"{name}.{k}", v) for k, v in value.items()) if nested else ((name, value),):
+            owner, dot, setting = key.partition(".")
+            key = f"{owner.replace('_', '-')}.{setting}" if dot and key not in KEYS else key
+            if key in flat:
+                raise InputError(f"{key} is given twice: {checks.shown(flat[key])} and {checks.shown(one)}")
+            flat[key] = one
+    return flat
+
+
+def _paths(rules: Any) -> list[str]:
+    if isinstance(rules, str):
+        return _parsing.several("rules", rules)
+    return [] if rules is None else [str(path) for path in axes.listed("rules", rules)]
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
-    """Refuse an unknown key; a setting of an optimizer is named as such."""
+    """Raise for an unknown key; the message points out a setting of an optimizer."""
     for key, value in keys.items():
         if key in (*GRID_KEYS, "problem") or "." in key:
             continue
@@ -272,23 +246,21 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
         checks.choice("key", key, GRID_KEYS)
 
 
-def combinations(keys: Mapping[str, str]) -> tuple[int, int]:
-    """An upper bound on the combinations of these texts, and on those for one problem, without making any."""
-    counts = {key: axes.count(key, text) for key, text in keys.items() if key not in ("optimizers", "rules", "problem")}
-    names = keys.get("optimizers", DEFAULT_OPTIMIZERS).lower().replace("_", "-").split(",")
-    everything, of_one = _count(counts, [name.strip() for name in names])
-    return everything * counts.get("seed", 1), of_one
+def combinations(keys: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
+    """Upper bounds on the combinations of the texts among these keys: in total, and for one problem and seed."""
+    return _count({key: axes.count(key, text) for key, text in keys.items() if isinstance(text, str)}, names)
 
 
 def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
-    """Combinations of problems and runs, seeds apart, and of the runs alone."""
-    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in names)
+    """The number of combinations, in total and for one problem and seed, by the number of values of each key."""
+    owners = [name.strip().lower().replace("_", "-") for name in names]
+    settings = sum(math.prod(n for key, n in counts.items() if key.split(".")[0] == name) for name in owners)
     of_one = settings * math.prod(counts.get(key, 1) for key in RUN_AXES)
-    return of_one * math.prod(counts.get(key, 1) for key in PROBLEM_AXES), of_one
+    return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_AXES, "seed")), of_one
 
 
 def _check_count(everything: int, of_one: int, limit: int) -> None:
-    """Raise if there are far too many combinations, or too many for one problem, before any is made."""
+    """Raise if there are far too many combinations, or too many for one problem, before any is built."""
     if everything > MAX_OVERCOUNT * limit or of_one > limit:
         raise _too_many(everything, limit)
 
@@ -296,4 +268,4 @@ def _check_count(everything: int, of_one: int, limit: int) -> None:
 def _too_many(count: int, limit: int) -> InputError:
     count_text = f"{count:,}" if count < 10**18 else f"{count:.3g}"
     more = f"or give limit={count if count < 10**18 else f'{count:.3g}'}"
-    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: take fewer values, {more}")
+    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, {more}")

@@ -1,9 +1,8 @@
-"""The problems of a grid: every combination of the problem's keys, or problems of the user's own."""
+"""The problems of a grid: every combination of the problem's keys, or user-defined problems."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -18,13 +17,14 @@ from quadsim.keys import KEYS, PROBLEM_AXES
 from quadsim.problems import build
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import CASES, KAPPA, UNSHIFTED
+from quadsim.sweeps import axes
 
 Values = dict[str, Any]  # of a problem's keys
 
 
 @dataclass(frozen=True)
 class Problems:
-    """Problems by their axes. A key without effect on a problem does not multiply it if it has an effect on others."""
+    """Problems by their axes. A key without effect on a problem but with effect on others does not multiply it."""
 
     axes: dict[str, tuple[Any, ...]]
 
@@ -41,8 +41,7 @@ class Problems:
 
     def __iter__(self) -> Iterator[Values]:
         seen: set[str] = set()
-        for chosen in itertools.product(*self.axes.values()):
-            values = {key: value for key, value in zip(self.axes, chosen, strict=True) if value is not None}
+        for values in axes.product(self.axes):
             if self._swept:
                 values = self._with_effect(values)
             if self._may_coincide:
@@ -57,7 +56,7 @@ class Problems:
         return sum(1 for _ in self) if self._may_coincide else math.prod(len(values) for values in self.axes.values())
 
     def _with_effect(self, values: Values) -> Values:
-        """Without keys that have no effect because of the value of another key that is swept."""
+        """Drop keys that have no effect because of the value of a swept key."""
         gone = {key for key in values if key in KEYS and not keys.fulfilled(KEYS[key], values) and self._usable(key)}
         if "case" in self._swept and not _measured(values.get("case")) and any(map(_measured, self.axes["case"])):
             gone.add("blocks")
@@ -93,8 +92,8 @@ def with_defaults(values: Values) -> Values:
         elif recipe.heterogeneity is not None:
             full["heterogeneity"] = recipe.heterogeneity
     elif isinstance(values.get("spectrum"), str):
-        full |= {"blocks": build.LAW_BLOCKS, "block_size": build.LAW_BLOCK_SIZE, "kappa": KAPPA,
-                 "heterogeneity": build.LAW_HETEROGENEITY}  # fmt: skip
+        full |= {"blocks": build.LAW_BLOCKS, "block_size": build.LAW_BLOCK_SIZE}
+        full |= {"kappa": KAPPA, "heterogeneity": build.LAW_HETEROGENEITY}
     elif "kappa" in values:
         full["map"] = "affine"
     full |= values
@@ -104,7 +103,7 @@ def with_defaults(values: Values) -> Values:
 
 
 def texts(values: Values) -> dict[str, str]:
-    """The identity of a problem: the one text of each of its keys, defaults included."""
+    """The identity of a problem: the text of each of its keys, defaults included."""
     return {key: keys.text(value) for key, value in with_defaults(values).items()}
 
 
@@ -112,17 +111,18 @@ def _measured(case: int | None) -> bool:
     return case is not None and CASES[case].network is not None
 
 
-# ---- problems of the user's own
+# ---- user-defined problems
 
 
-class OwnProblem:
-    """A problem of the user's own, under a seed. Pickled, it is the problem itself, not the function that draws it."""
+class UserProblem:
+    """A user-defined problem for a seed. It is pickled as the problem, not as the function that draws it."""
 
     def __init__(self, source: Callable[[int], BlockQuadratic] | BlockQuadratic, seed: int = 0) -> None:
         self._source, self._seed = source, seed
+        self._by_seed: dict[int, UserProblem] = {}
 
-    def with_seed(self, seed: int) -> OwnProblem:
-        return OwnProblem(self._source, seed)
+    def with_seed(self, seed: int) -> UserProblem:
+        return self._by_seed.setdefault(seed, UserProblem(self._source, seed))
 
     def make(self) -> BlockQuadratic:
         drawn = self._source if isinstance(self._source, BlockQuadratic) else self._source(self._seed)
@@ -131,29 +131,30 @@ class OwnProblem:
         return drawn
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OwnProblem, (self.make(), self._seed)
+        return UserProblem, (self.make(), self._seed)
 
+    @cached_property
     def digest(self) -> str:
         """A hash of the problem's data."""
-        made, found = self.make(), hashlib.sha256()
-        for array in (*made.blocks, *made.eigenvalues, made.minimizer):
-            found.update(f"{array.shape}".encode())
-            found.update(array.tobytes())
-        return found.hexdigest()
+        problem, digest = self.make(), hashlib.sha256()
+        for array in (*problem.blocks, *problem.eigenvalues, problem.minimizer):
+            digest.update(f"{array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
 
-def own_problems(given: Any, first_seed: int) -> dict[str, OwnProblem]:
-    """The user's problems by their names, which must differ."""
+def user_problems(given: Any, first_seed: int) -> dict[str, UserProblem]:
+    """User-defined problems by name; the names must differ."""
     listed = [given] if isinstance(given, BlockQuadratic) or callable(given) else given
     if not isinstance(listed, list | tuple) or not listed:
         raise InputTypeError(
             f"problem must be a BlockQuadratic, a function of the seed, or a list of them, got {checks.shown(given)}"
         )
-    found: dict[str, OwnProblem] = {}
+    found: dict[str, UserProblem] = {}
     for one in listed:
         if not (isinstance(one, BlockQuadratic) or callable(one)):
             raise InputTypeError(f"problem must be a BlockQuadratic or a function, got {checks.shown(one)}")
-        problem = OwnProblem(one, first_seed)
+        problem = UserProblem(one, first_seed)
         name = problem.make().name
         if name in found:
             raise InputError(f"two problems are named {name!r}: give them different names")

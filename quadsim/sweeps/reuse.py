@@ -1,4 +1,4 @@
-"""Which rows of a store the present code would reproduce, and why not the others.
+"""Which rows of a store the current code would reproduce, and why not the others.
 
 Nothing that a store names is loaded or run: its fingerprints are compared with those of optimizers already loaded.
 """
@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quadsim._validation import InputError
+from quadsim.keys import DEFAULT_OPTIMIZERS
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.sweeps import fingerprint
 from quadsim.sweeps.grid import Grid, combinations
 from quadsim.sweeps.store import KEY_HALF, Store
+from quadsim.sweeps.store.database import has_types
 
 MAX_CELLS_COUNTED = 200_000  # one by one, in all sweeps of a store together
 MAX_CONFIGS_BUILT = 10_000  # optimizer configurations, likewise
@@ -21,7 +23,7 @@ MAX_MODULES_NAMED = 6  # in a reason
 
 @dataclass
 class Reuse:
-    """The number of rows by the present code; of others, by reason; of those that need rules= to be checked."""
+    """The number of rows by the current code, of stale rows by reason, and of rows that only rules= can check."""
 
     reusable: int = 0
     stale: dict[str, int] = field(default_factory=dict)
@@ -36,7 +38,7 @@ class Reuse:
 
 
 def reuse(store: Store) -> Reuse:
-    """How many rows of a store a sweep can reuse."""
+    """The number of rows of a store that a sweep can reuse."""
     found, codes = Reuse(), store.codes()
     for code, count in store.rows_by_code().items():
         parts = codes.get(code)
@@ -50,17 +52,12 @@ def reuse(store: Store) -> Reuse:
 
 
 def _is_parts(parts: dict[str, Any]) -> bool:
-    kinds = {"optimizer": str, "engine": str, "noisy": bool, "own": bool, "modules": dict, "kernel": str,
-             "versions": dict}  # fmt: skip
-    data = parts.get("data", {})
-    return (
-        all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
-        and parts["engine"] in fingerprint.ENTRY_POINTS
-        and isinstance(data, dict)
-        and all(
-            isinstance(text, str) for named in (parts["modules"], parts["versions"], data) for text in named.values()
-        )
-    )
+    parts = {"data": {}, **parts}
+    plain = has_types(parts, optimizer=str, engine=str, noisy=bool, own=bool, kernel=str)
+    if not plain or not has_types(parts, modules=dict, versions=dict, data=dict):
+        return False
+    texts = [text for name in ("modules", "versions", "data") for text in parts[name].values()]
+    return parts["engine"] in ("closed-form", "compiled") and all(isinstance(text, str) for text in texts)
 
 
 def _loaded(name: str) -> bool:
@@ -71,7 +68,7 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
     """Why rows with this fingerprint would be recomputed; None if they would not."""
     name = parts["optimizer"]
     if name not in OPTIMIZERS or OPTIMIZERS[name].user_defined != parts["own"]:
-        return f"there is no such optimizer {name} now"
+        return f"there is no optimizer {name} any more"
     try:
         new = fingerprint.of_cell(OPTIMIZERS[name], parts["engine"], parts["noisy"])
     except InputError as error:
@@ -79,32 +76,33 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
     data = {network: fingerprint.of_network(network) for network in parts.get("data", {})}
     if fingerprint.code_half(new, "".join(data.values()), KEY_HALF) == code:
         return None
-    return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way in which code is hashed changed"
+    return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way code is hashed changed"
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """The differences of two fingerprints of one kind of cell."""
-    modules = [name for name in sorted({*old["modules"], *new["modules"]})
-               if old["modules"].get(name) != new["modules"].get(name)]  # fmt: skip
-    found = []
+    modules, found = list(_changed(old, new, "modules")), []
     if modules:
         more = f" and {len(modules) - MAX_MODULES_NAMED} more" if len(modules) > MAX_MODULES_NAMED else ""
         found.append(f"code of {', '.join(modules[:MAX_MODULES_NAMED])}{more} changed")
     if old["kernel"] != new["kernel"] and (old["own"] or not modules):
         found.append(f"the rule {old['optimizer']} changed" if old["own"] else "the kernel changed")
-    for name in sorted({*old["versions"], *new["versions"]}):
-        versions = [which["versions"].get(name, "absent") for which in (old, new)]
-        if versions[0] != versions[1]:
-            found.append(f"{name} {versions[0]} → {versions[1]}")
-    found += [f"the spectra of {name} changed" for name, digest in new["data"].items() if old["data"][name] != digest]
-    return found
+    found += [f"{name} {before} → {after}" for name, (before, after) in _changed(old, new, "versions").items()]
+    return found + [f"the spectra of {name} changed" for name in _changed({"data": {}, **old}, new, "data")]
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any], part: str) -> dict[str, tuple[str, str]]:
+    """The old and new values in which a part of two fingerprints differs, by name."""
+    names = sorted({*old[part], *new[part]})
+    values = {name: (old[part].get(name, "absent"), new[part].get(name, "absent")) for name in names}
+    return {name: (before, after) for name, (before, after) in values.items() if before != after}
 
 
 class Progress:
-    """How many cells of each stored sweep have a row, by any code.
+    """The number of cells of each stored sweep that have a row, by any code.
 
-    Cells are counted one by one up to a limit for all sweeps together. Beyond it, or with a user's rules that are not
-    loaded, the count in the sweep's record is used, which misses rows that other sweeps have added since.
+    Cells are counted one by one, up to a limit for all sweeps together. Beyond it, or with user-defined rules that are
+    not loaded, the count in the sweep's record is used, which misses rows added later by other sweeps.
     """
 
     def __init__(self, halves: set[bytes]) -> None:
@@ -112,14 +110,14 @@ class Progress:
         self._cells_left, self._configs_left = MAX_CELLS_COUNTED, MAX_CONFIGS_BUILT
 
     def done(self, one: dict[str, Any]) -> tuple[int | None, bool]:
-        """How many cells of a sweep are done, and whether the number is exact or a lower bound."""
+        """The number of cells of a sweep that are done, and whether it is exact or a lower bound."""
         keys = {key: text for key, text in one["keys"].items() if key != "rules"}  # rules are never loaded from a store
         try:
-            everything, of_one = combinations(keys)
+            everything, of_one = combinations(keys, keys.get("optimizers", DEFAULT_OPTIMIZERS).split(","))
             if everything <= self._cells_left and of_one <= self._configs_left:
                 self._cells_left, self._configs_left = self._cells_left - everything, self._configs_left - of_one
                 grid = Grid.read(keys, limit=MAX_CELLS_COUNTED)
-                return sum(key[:KEY_HALF] in self._halves for group in grid.iter_groups() for key in group.keys), True
+                return sum(key[:KEY_HALF] in self._halves for key in grid.iter_keys()), True
         except Exception:  # a rule that is not loaded, a key that no longer exists
             pass
         return one["done"], one["done"] == one["cells"]

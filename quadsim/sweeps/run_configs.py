@@ -1,8 +1,7 @@
-"""What runs on every problem of a grid: optimizers with their settings, under starts, noise, schedules, tolerances."""
+"""Run configurations: optimizers with their settings, starts, noise, schedules and tolerances."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """What runs on a problem: an optimizer under conditions.
+    """A run configuration: an optimizer under conditions.
 
-    ``options`` are the arguments of `solve`. ``row`` has the columns of its settings; ``columns`` are the columns of
-    the optimizer's settings. ``name`` distinguishes it from all other cells of its problem; ``code`` is the
-    fingerprint of the code that runs it.
+    ``options`` are the arguments of `solve`. ``row`` has the values of its columns; ``columns`` maps the optimizer's
+    settings to columns. ``name`` distinguishes it from all other cells of its problem; ``code`` is the fingerprint of
+    the code that runs it.
     """
 
     optimizer: Optimizer
@@ -49,17 +48,15 @@ class Cell:
 def read(
     given: Mapping[str, Axis], names: Sequence[str], settings: Mapping[str, Axis]
 ) -> tuple[tuple[Cell, ...], dict[str, int]]:
-    """Every optimizer with all its settings under all conditions, each cell once; and why others are left out."""
+    """All optimizers with all settings under all conditions, each cell once; the number of others, by error message."""
     conditions = [(values, run_conditions.from_keys(values)) for values in _conditions(given)]
     cells: dict[bytes, Cell] = {}
     fingerprints: dict[Any, Fingerprint] = {}
     left_out: dict[str, int] = {}
     for name in names:
-        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
-        before = len(cells)
+        own, before = _settings_of(name, settings), len(cells)
         refused = InputError(f"{name} has no cells")
-        for chosen in itertools.product(*own.values()):
-            values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+        for values in axes.product(own):
             try:
                 optimizer = by_name(name, **values)
             except InputError as error:
@@ -71,7 +68,7 @@ def read(
             for condition in conditions:
                 try:
                     cell = _cell(optimizer, "lr" in values, *condition, fingerprints)
-                except InputError as error:  # an engine that the optimizer does not have, noise that it cannot take
+                except InputError as error:  # an engine or noise that the optimizer does not support
                     refused = error
                     left_out[str(error)] = left_out.get(str(error), 0) + 1
                 else:
@@ -88,20 +85,20 @@ def read_settings(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, A
         owner, setting = from_keys.checked_setting(key, names, value)
         text = isinstance(value, str)
         items = _parsing.alternatives(key, value, axes.MAX_VALUES) if text else axes.listed(key, value)
-        found = tuple(_setting(owner, setting, item) for item in items)
-        if len(set(found)) < len(found):
-            twice = next(value for value in found if found.count(value) > 1)
-            raise InputError(f"{key}={checks.shown(value)} names {keys.text(twice)} twice")
-        settings[f"{owner}.{setting}"] = found
-    for name in names:  # the first values of all settings, so that what is wrong is reported before anything runs
-        own = {key.partition(".")[2]: axis for key, axis in settings.items() if key.partition(".")[0] == name}
+        found = tuple(None if axes.is_none(item) else _setting(owner, setting, item) for item in items)
+        settings[f"{owner}.{setting}"] = axes.distinct(key, found, value)
+    for name in names:  # report errors before anything runs
+        own = _settings_of(name, settings)
         by_name(name, **{key: next(v for v in axis if v is not None) for key, axis in own.items() if axis != (None,)})
     return settings
 
 
+def _settings_of(name: str, settings: Mapping[str, Axis]) -> dict[str, Axis]:
+    """The axes of one optimizer's settings."""
+    return {key.removeprefix(f"{name}."): axis for key, axis in settings.items() if key.startswith(f"{name}.")}
+
+
 def _setting(owner: str, setting: str, item: Any) -> Any:
-    if item is None or (isinstance(item, str) and item.lower() == "none"):
-        return None
     if isinstance(item, str):
         return from_keys.read_setting(owner, setting, item)
     plain = item.item() if getattr(item, "ndim", None) == 0 else item
@@ -111,15 +108,14 @@ def _setting(owner: str, setting: str, item: Any) -> Any:
 
 
 def _conditions(given: Mapping[str, Axis]) -> list[Values]:
-    """Every combination of the run's keys; without those that have no effect in it, if they have in others.
+    """Every combination of the run's keys, without keys that have an effect only in other combinations.
 
-    A key that none of the combinations can use is refused, as one run would refuse it.
+    A key without effect in all combinations is an error, as in a single run.
     """
     own = {key: axis for key, axis in given.items() if key in RUN_AXES}
     several = any(len(axis) > 1 for axis in own.values())
     found: dict[str, Values] = {}
-    for chosen in itertools.product(*own.values()):
-        values = {key: value for key, value in zip(own, chosen, strict=True) if value is not None}
+    for values in axes.product(own):
         if several:
             values = {key: value for key, value in values.items() if keys.fulfilled(KEYS[key], values)}
         found.setdefault(json.dumps({key: keys.text(value) for key, value in values.items()}, sort_keys=True), values)
@@ -168,7 +164,7 @@ def _cell(
 
 
 def _condition_columns(values: Values, noise: Noise, schedule: Schedule) -> dict[str, Any]:
-    """The columns of the run's keys, with the defaults of those that belong together."""
+    """The columns of the run's keys, with the defaults of related keys."""
     row = {key: keys.column(value) for key, value in values.items()}
     if noise.on_rows:
         row["factor"] = noise.factor
@@ -182,7 +178,7 @@ def _condition_columns(values: Values, noise: Noise, schedule: Schedule) -> dict
 
 
 def _columns(optimizer: Optimizer) -> dict[str, str]:
-    """The column of each setting; two settings that differ in case only would be one column."""
+    """The column of each setting. Settings that differ only in case need different columns: SQLite ignores case."""
     found: dict[str, str] = {}
     for setting in optimizer.settings():
         name = axes.column(optimizer.name, setting)

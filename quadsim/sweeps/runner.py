@@ -1,4 +1,4 @@
-"""Running a sweep: plan it, run the cells that the store does not have, commit their rows chunk by chunk."""
+"""Running a sweep: plan it, run the cells missing from the store, commit their rows chunk by chunk."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Progress = Callable[[int, int], None]  # cells done, cells in total
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep would do: ``done`` of its cells are in the store; ``seconds`` estimates the rest from above.
+    """What a sweep would do: ``done`` cells are in the store; ``seconds`` is an upper estimate for the others.
 
-    ``stale`` cells are in the store by other code and will be recomputed, for ``reasons``.
+    ``stale`` cells were computed by other code and will be recomputed, for ``reasons``.
     """
 
     grid: Grid
@@ -45,14 +45,21 @@ class Plan:
 
     def row(self) -> dict[str, Any]:
         """The plan as plain values."""
+        grid, engines = self.grid, [cell.engine for cell in self.grid.deck]
         return {
-            "cells": self.grid.cells, "groups": self.grid.groups, "problems": self.grid.problems.count,
-            "seeds": len(self.grid.seeds), "cells_of_a_group": len(self.grid.deck), "done": self.done,
-            "workers": self.workers, "expected_seconds": self.seconds,
-            "engines": {name: sum(c.engine == name for c in self.grid.deck) * self.grid.groups
-                        for name in ("closed-form", "compiled")},
-            "left_out": self.grid.left_out, "stale": self.stale, "stale_because": list(self.reasons),
-        }  # fmt: skip
+            "cells": grid.cells,
+            "groups": grid.groups,
+            "problems": grid.problems.count,
+            "seeds": len(grid.seeds),
+            "cells_of_a_group": len(grid.deck),
+            "done": self.done,
+            "workers": self.workers,
+            "expected_seconds": self.seconds,
+            "engines": {name: engines.count(name) * grid.groups for name in ("closed-form", "compiled")},
+            "left_out": grid.left_out,
+            "stale": self.stale,
+            "stale_because": list(self.reasons),
+        }
 
 
 def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, retry: bool = False) -> Plan:
@@ -71,7 +78,7 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
 
 
 def default_threads(grid: Grid) -> int:
-    """As many as cores if a cell is run by a compiled kernel; closed forms hold the GIL, so threads do not help."""
+    """The number of cores if a cell uses a compiled kernel; closed forms hold the GIL, so more threads do not help."""
     return cores() if any(cell.engine == "compiled" for cell in grid.deck) else 1
 
 
@@ -85,16 +92,22 @@ def run(
     retry: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    """Run the cells that the store does not have; their number. The rows of each chunk are committed when it is done.
+    """Run the cells missing from the store, and return their number. Rows are committed when their chunk is done.
 
     With ``retry``, cells that failed before are run again.
     """
     stored = store.keys(errors=not retry)
     before = count(grid, stored) if stored else 0
     store.begin(
-        name=grid.name, command=command, keys=grid.keys, swept=grid.swept, cells=grid.cells, versions=versions or {},
-        done=before, codes=grid.codes(),
-    )  # fmt: skip
+        name=grid.name,
+        command=command,
+        keys=grid.keys,
+        swept=grid.swept,
+        cells=grid.cells,
+        versions=versions or {},
+        done=before,
+        codes=grid.codes(),
+    )
     pace = Pace(grid)
     waiting = deque[Chunk]()
     running: dict[Any, Chunk] = {}
@@ -102,19 +115,14 @@ def run(
     with closing(executor or ThreadExecutor(grid, default_threads(grid))) as here:
         chunks = _chunks(grid, stored, pace, here.chunk_seconds)
         while True:
-            alone = next((chunk for chunk in running.values() if chunk.alone), None)
-            while len(running) < here.capacity and alone is None:
-                chunk = waiting[0] if waiting else next(chunks, None)
-                if chunk is None or (chunk.alone and running):
+            while len(running) < here.capacity and not any(chunk.alone for chunk in running.values()):
+                if waiting and running:
+                    break  # retried chunks run alone
+                next_chunk = waiting.popleft() if waiting else next(chunks, None)
+                if next_chunk is None:
                     break
-                if waiting:
-                    waiting.popleft()
-                running[here.submit(chunk)] = chunk
-                if chunk.alone:
-                    break
+                running[here.submit(next_chunk)] = next_chunk
             if not running:
-                if waiting:
-                    continue
                 break
             for future in here.finished(running):
                 chunk = running.pop(future)
@@ -134,30 +142,31 @@ def run(
 
 
 def _retry_chunks(chunk: Chunk, error: WorkerDiedError, max_deaths: int, grid: Grid, store: Store) -> list[Chunk]:
-    """What to run after a worker died under a chunk: the chunk alone, then its cells alone; a cell that kills fails."""
+    """What to run after a worker died: the chunk alone, then each cell alone. A cell that kills workers fails."""
     if not chunk.alone:
         return [Chunk(chunk.groups, alone=True)]
     if chunk.size > 1:
         return chunk.split()
     if chunk.deaths + 1 < max_deaths:
         return [Chunk(chunk.groups, alone=True, deaths=chunk.deaths + 1)]
-    store.add(execute.failed(chunk.groups[0], grid.deck, str(error)), axes.COLUMN_DEFAULTS, sweep=grid.name)
+    rows = execute.failed(chunk.groups[0], grid.deck, InputError(str(error)))
+    store.add(rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
     return []
 
 
 def count(grid: Grid, stored: set[bytes]) -> int:
-    """How many cells of the grid are stored."""
-    return sum(key in stored for group in grid.iter_groups() for key in group.keys)
+    """The number of cells of the grid that are stored."""
+    return sum(key in stored for key in grid.iter_keys())
 
 
 def _by_other_code(grid: Grid, stored: set[bytes]) -> int:
-    """How many cells of the grid are stored as computed by other code."""
+    """The number of cells of the grid that are stored, but computed by other code."""
     halves = {key[:KEY_HALF] for key in stored}
-    return sum(key[:KEY_HALF] in halves and key not in stored for group in grid.iter_groups() for key in group.keys)
+    return sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
 
 
 def _chunks(grid: Grid, stored: set[bytes], pace: Pace, seconds: float) -> Iterator[Chunk]:
-    """The cells that are not stored, in chunks of about so many seconds."""
+    """The cells that are not stored, in chunks that take about ``seconds``."""
     groups: list[Group] = []
     long, many = 0.0, 0
     for whole in grid.iter_groups():
@@ -187,7 +196,7 @@ def sweep(
     problem: Any = None,
     **keys: Any,
 ) -> pd.DataFrame:
-    """Every combination of what the keys let vary, as a table with one row for each cell.
+    """Run every combination of the values of the keys; a table with one row per cell.
 
     Parameters
     ----------
@@ -196,20 +205,20 @@ def sweep(
         ``"10:1e6:log25"`` or ``"0..29"``; an optimizer's settings are ``**{"adam.beta2": [0.9, 0.99]}``, or
         ``adam={"beta2": [0.9, 0.99]}``. None as a value leaves the key out.
     problem : BlockQuadratic, function of the seed that returns one, or a list of them
-        Problems of your own, in place of case= and spectrum=; their names must differ. Stored rows are reused where
-        the problem's data are the same.
+        User-defined problems instead of case= and spectrum=; their names must differ. Stored rows are reused if the
+        problem's data are the same.
     store : path, optional
-        The file that keeps the rows. What is in it is not computed again, unless its code has changed or it is
-        damaged, and what was interrupted goes on. Without one, rows are kept in memory.
+        The file that keeps the rows. Stored rows are reused, unless their code has changed or they are damaged; an
+        interrupted sweep continues. Without a store, rows are kept in memory.
     threads, workers, cluster :
-        Where it runs: threads of this process (as many as cores, by default), or so many processes, or a Dask cluster:
-        "tcp://…", "local:4".
+        Where it runs: in threads of this process (default: one per core), in this many processes, or on a Dask
+        cluster: "tcp://…", "local:4".
     limit : int
-        The most cells that a grid may have.
+        The maximum number of cells.
     retry : bool
-        Run cells that failed before again.
+        Rerun cells that failed before.
     progress : callable, optional
-        Told how many cells are done, of how many.
+        Called with the number of cells done and the total.
 
     >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
     """
@@ -221,7 +230,7 @@ def sweep(
     make = executor(grid, threads=threads, workers=workers, cluster=cluster)
     with Store.writing(store, axes.RESULTS) as kept:
         if kept.damage:
-            warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; rerunning what is lost", stacklevel=2)
+            warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; recomputing the lost rows", stacklevel=2)
         run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=progress)
         return rows_of(grid, kept)
 
@@ -229,11 +238,11 @@ def sweep(
 def executor(
     grid: Grid, *, threads: int | None = None, workers: int | None = None, cluster: str | None = None
 ) -> Callable[[], Executor] | None:
-    """A function that makes the requested executor; None for the default, threads."""
-    asked = [f"{name}={value}" for name, value in
-             (("threads", threads), ("workers", workers), ("cluster", cluster)) if value is not None]  # fmt: skip
-    if len(asked) > 1:
-        raise InputError(f"{' and '.join(asked)}: give one of them, a sweep has one executor")
+    """A function that creates the requested executor; None for the default, threads."""
+    given = {"threads": threads, "workers": workers, "cluster": cluster}
+    texts = [f"{name}={value}" for name, value in given.items() if value is not None]
+    if len(texts) > 1:
+        raise InputError(f"{' and '.join(texts)}: give one of them, a sweep has one executor")
     if threads is not None:
         number = checks.whole("threads", threads, at_least=1, at_most=1024)
         return lambda: ThreadExecutor(grid, number)
@@ -254,15 +263,15 @@ def _check_portable(grid: Grid) -> None:
     for cell in grid.deck:
         if cell.optimizer.user_defined and "rules" not in grid.keys:
             raise InputError(
-                f"{cell.optimizer.name} is known in this process only: put its rule into a file, and give rules=FILE"
+                f"{cell.optimizer.name} is defined only in this process: put its rule into a file and give rules=FILE"
             )
 
 
 def rows_of(grid: Grid, store: Store, columns: list[str] | None = None) -> pd.DataFrame:
     """The rows of this grid, in its order; all columns by default."""
     frame = store.frame(["key", *(axes.ordered(store.columns()) if columns is None else columns)])
-    order = {key: rank for rank, key in enumerate(key for group in grid.iter_groups() for key in group.keys)}
+    order = {key: rank for rank, key in enumerate(grid.iter_keys())}
     ranks = frame.pop("key").map(order)
     frame = frame[ranks.notna()].iloc[ranks.dropna().argsort()].reset_index(drop=True)
-    kinds = {name: "Int64" for name in ("steps_to_tol", "last_step", "dim") if name in frame}
-    return frame.astype(kinds | {name: "object" for name in ("error",) if name in frame})
+    kinds = {"steps_to_tol": "Int64", "last_step": "Int64", "dim": "Int64", "error": "object"}
+    return frame.astype({name: kind for name, kind in kinds.items() if name in frame})

@@ -31,7 +31,7 @@ def sizes(values: dict[str, Any]) -> tuple[int, int]:
 
 
 def seconds(cell: Cell, size: tuple[int, int]) -> float:
-    """An estimate from above: a compiled run may need all its steps."""
+    """An upper estimate: a compiled run may need all its steps."""
     count, n = size
     if cell.engine == "closed-form":
         return CLOSED_FORM_SECONDS + 1e-6 * count * n + SECONDS_PER_CUBE * count * n**3
@@ -43,7 +43,7 @@ def seconds(cell: Cell, size: tuple[int, int]) -> float:
 
 
 def expected(grid: Grid, cells: int) -> float:
-    """Seconds for so many cells of the grid on one core."""
+    """Seconds for this many cells of the grid on one core."""
     total, each = 0.0, max(1, grid.problems.count // MAX_PROBLEMS_SAMPLED)
     seen = 0
     for values in itertools.islice(grid.problems, 0, None, each):

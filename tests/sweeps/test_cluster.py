@@ -51,7 +51,7 @@ SMALL = {"case": "3,4", "kappa": "10,1e3", "optimizers": "gd,frozen-adam,adam", 
 
 @contextmanager
 def dask(folder, *line, **env):
-    """One of Dask's own commands as a process; killed in the end, with all that it started."""
+    """One of Dask's commands as a process; killed at the end with all its child processes."""
     with open(folder / "dask.log", "a") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *line],
@@ -133,7 +133,7 @@ def test_a_poison_cell_costs_its_own_row_and_nothing_else(tmp_path):
     check_poison(tmp_path / "poison.db", tmp_path / "peace.db", grid, "every worker that ran it ended abruptly")
 
 
-def test_a_lost_scheduler_ends_with_a_sentence_and_the_same_command_continues(tmp_path):
+def test_a_lost_scheduler_is_reported_and_the_same_command_continues(tmp_path):
     store, peace = tmp_path / "lost.db", tmp_path / "peace.db"
     with scheduler(tmp_path) as (process, address), worker(tmp_path, address), worker(tmp_path, address):
         with begun(store, SLOW, f"cluster={address}") as sweep:
@@ -153,7 +153,7 @@ def test_a_lost_scheduler_ends_with_a_sentence_and_the_same_command_continues(tm
     assert differences(store, peace, kept) == []
 
 
-def test_workers_that_come_late_and_leave_are_used_while_they_are_there(tmp_path):
+def test_workers_may_join_and_leave_during_a_sweep(tmp_path):
     store, peace = tmp_path / "late.db", tmp_path / "peace.db"
     with scheduler(tmp_path) as (_, address), begun(store, SLOW, f"cluster={address}") as sweep:
         until(lambda: Path(f"{store}.out").read_text(), sweep)
@@ -169,7 +169,7 @@ def test_workers_that_come_late_and_leave_are_used_while_they_are_there(tmp_path
 
 
 def refused(capsys, tmp_path, name):
-    """What the verb says to this cluster, and its exit code."""
+    """The output of the command with this cluster, and its exit code."""
     capsys.readouterr()
     code = cli.main(["sweep", *words(SMALL), f"store={tmp_path / 'refused.db'}", f"cluster={name}"])
     err = capsys.readouterr().err
@@ -178,7 +178,7 @@ def refused(capsys, tmp_path, name):
     return code, err
 
 
-def test_a_cluster_that_does_not_answer_is_told_with_its_address(capsys, tmp_path, monkeypatch):
+def test_a_cluster_that_does_not_answer_is_reported_with_its_address(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.connect.__kwdefaults__, "timeout", 2.0)
     began = time.monotonic()
     code, err = refused(capsys, tmp_path, "tcp://127.0.0.1:1")
@@ -199,7 +199,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_its_address(capsys, tmp_pat
         ("ucx://127.0.0.1:1", "cluster=ucx://127.0.0.1:1"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(capsys, tmp_path, name, sentence):
+def test_an_invalid_cluster_is_refused(capsys, tmp_path, name, sentence):
     code, err = refused(capsys, tmp_path, name)
     assert code == 2
     assert sentence in err
@@ -267,7 +267,7 @@ def test_a_cluster_behind_tls_gives_the_same_table(tmp_path, certificates):
     assert len(frame) == 60
 
 
-def test_clients_that_a_tls_scheduler_cannot_accept_are_told_why(capsys, tmp_path, certificates):
+def test_clients_refused_by_a_tls_scheduler_get_a_reason(capsys, tmp_path, certificates):
     import dask.config
 
     (certificates / "text.pem").write_text("not a certificate\n")
@@ -304,7 +304,7 @@ def test_clients_that_a_tls_scheduler_cannot_accept_are_told_why(capsys, tmp_pat
             cluster._check_answer(address, cluster.TIMEOUT_SECONDS)
 
 
-def test_a_scheduler_without_tls_is_told_from_one_with(capsys, tmp_path, certificates):
+def test_a_scheduler_without_tls_is_distinguished_from_one_with(capsys, tmp_path, certificates):
     import dask.config
 
     with scheduler(tmp_path) as (_, address), dask.config.set(tls_settings(certificates)):
@@ -319,17 +319,17 @@ def test_certificates_may_be_required_everywhere(tmp_path, certificates):
 
     grid = Grid.read(SMALL)
     with dask.config.set({**tls_settings(certificates), "distributed.comm.require-encryption": True}):
-        dask = cluster.connect(grid, "local:1")
+        executor = cluster.connect(grid, "local:1")
         try:
-            assert dask._client.scheduler.address.startswith("tls://127.0.0.1:")
-            plain = dask._client.scheduler.address.replace("tls", "tcp")
+            assert executor._client.scheduler.address.startswith("tls://127.0.0.1:")
+            plain = executor._client.scheduler.address.replace("tls", "tcp")
             with (
                 dask.config.set({"distributed.comm.require-encryption": False}),
                 pytest.raises(InputError, match="closed the connection: does its scheduler require TLS"),
             ):
                 cluster._check_answer(plain, 15.0)
         finally:
-            dask.close()
+            executor.close()
 
 
 def answer_http(connection):
@@ -345,7 +345,7 @@ def answer_http(connection):
     ],
     ids=["HTTP", "silence"],
 )
-def test_a_server_of_another_kind_is_not_waited_for(capsys, tmp_path, monkeypatch, answer, sentence):
+def test_another_kind_of_server_is_refused_without_waiting(capsys, tmp_path, monkeypatch, answer, sentence):
     monkeypatch.setitem(cluster.connect.__kwdefaults__, "timeout", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept = []
@@ -379,7 +379,7 @@ def test_within_a_running_loop(tmp_path):
     asyncio.run(ask())
 
 
-def test_a_cluster_without_workers_is_waited_for_and_then_told(capsys, tmp_path, monkeypatch):
+def test_a_cluster_without_workers_is_reported_after_a_wait(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "MAX_SECONDS_WITHOUT_WORKER", 1.0)
     with scheduler(tmp_path) as (_, address):
         code, err = refused(capsys, tmp_path, address)
@@ -388,7 +388,7 @@ def test_a_cluster_without_workers_is_waited_for_and_then_told(capsys, tmp_path,
     assert "the same command continues" in err
 
 
-def test_without_dask_it_is_told_how_to_get_it(tmp_path):
+def test_without_dask_the_message_says_how_to_install_it(tmp_path):
     line = "import sys; sys.modules['distributed'] = None; from quadsim.cli import main as cli\n"
     line += "sys.exit(cli.main(sys.argv[1:]))"
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""A sweep that is killed, interrupted or run twice: nothing is lost, nothing doubled, and the same command goes on."""
+"""A sweep that is killed, interrupted or run twice: no row is lost or duplicated, and the same command continues."""
 
 import json
 import os
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 
 def kill_again_and_again(folder, keys, kills, seed, *others):
-    """Kill the verb at random instants, so often, then let it end; where it was each time."""
+    """Kill the command repeatedly at random instants, then let it finish; the stage that it had reached each time."""
     chance = random.Random(seed)
     peace, store = folder / "peace.db", folder / "kills.db"
     began = time.monotonic()
@@ -82,7 +82,7 @@ PHASES = ("starting", "beginning", "running", "ending")
 
 
 def phase(store, before, now, cells):
-    """Where a process was when it was killed: as its plan and its rows tell."""
+    """The stage at which a process was killed, from its plan and its rows."""
     if "expected" not in Path(f"{store}.out").read_text():
         return "starting"
     return "ending" if len(now) == cells else "running" if len(now) > len(before) else "beginning"
@@ -195,7 +195,7 @@ for deadly in range(1, 1000):
 
 
 def test_a_kill_at_each_statement_of_the_store(tmp_path):
-    """Every statement that is given to SQLite, from the first look at an empty file on, is once the last one."""
+    """Once for each statement given to SQLite, from opening an empty file on."""
     line = [sys.executable, "-c", STATEMENTS, str(tmp_path / "statements.db")]
     there = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])}
     told = subprocess.run(
@@ -226,7 +226,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_continues(tmp_path, other
     assert differences(store, peace, kept) == []
 
 
-def test_the_second_process_on_a_store_is_told_so_and_leaves(tmp_path, capsys):
+def test_a_second_writer_of_a_store_is_refused(tmp_path, capsys):
     store = tmp_path / "one.db"
     with begun(store, SLOW) as process:
         until(lambda: many(store) > 0, process)
@@ -238,7 +238,7 @@ def test_the_second_process_on_a_store_is_told_so_and_leaves(tmp_path, capsys):
             assert err.startswith("quadsim: store=")
             assert err.endswith(
                 f"is being written by another process (process {process.pid}): wait for it to end, or give another "
-                "store; status may be asked meanwhile\n"
+                "store; status can be called meanwhile\n"
             )
             assert err.count("\n") == 1
         assert cli.main(["status", f"store={store}", "--json"]) == 0
@@ -285,7 +285,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path, others):
 
 
 def exit_at_poison(groups, keys, mark):
-    """The same by a way out that nothing can catch."""
+    """Exit in a way that nothing can catch."""
     if any(group.seed == POISON for group in groups):
         os._exit(9)
     return run_in_worker(groups, keys, mark)

@@ -1,4 +1,4 @@
-"""Sweeps from Python: what a grid's cells are, what their rows hold, what tells them apart."""
+"""Sweeps from Python: the cells of a grid, the content of their rows, and their keys."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ from quadsim._validation import InputError
 from quadsim.engine import table
 from quadsim.engine.compiled import kernel_source
 from quadsim.optimizers import OPTIMIZERS, by_name
-from quadsim.sweeps import Grid, axes, plan, source_hash
+from quadsim.sweeps import Grid, axes, import_graph, plan
 from quadsim.sweeps.store import Store
 
 RULES = """import numpy as np
@@ -49,7 +49,7 @@ def keys_of(**given):
 
 
 def cells_of(**given):
-    """The cells of a grid by optimizer: how many."""
+    """The number of cells of a grid by optimizer."""
     grid = grid_of(**given)
     counts = {}
     for cell in grid.deck:
@@ -70,7 +70,7 @@ def absent(frame, column):
 
 
 def problem_of(asked, row):
-    """The problem of a row, by the calls that one run would make; of what was asked for, the row says which value."""
+    """Build the problem of a row with the calls of a single run; values of swept keys come from the row."""
     given = {key: row[key] for key in keys.PROBLEM_AXES if key in asked and there(row, key)}
     if "kappa" in given and "none" in str(asked["kappa"]) and keys.text(row["kappa"]) not in asked["kappa"]:
         del given["kappa"]  # it is the problem's own
@@ -110,7 +110,7 @@ def scales(value):
 
 
 def check_row(asked, row):
-    """All of a row beside what the other doors to the same numbers say."""
+    """Compare a whole row with the same numbers from other entry points."""
     problem, optimizer, seed = problem_of(asked, row), optimizer_of(asked, row), int(row["seed"])
     start = row.get("start") if there(row, "start") else "gaussian"
     e0 = problem.initial_error(seed, float(start) if not isinstance(start, str) else start)
@@ -235,7 +235,7 @@ def test_the_check_of_rows_would_notice():
                 check_row(asked, row | {key: value})
 
 
-def test_an_own_rule_gives_what_one_run_gives(tmp_path, forgotten):
+def test_a_user_defined_rule_gives_what_one_run_gives(tmp_path, forgotten):
     (tmp_path / "rules.py").write_text(RULES)
     asked = {"case": "3", "rules": str(tmp_path / "rules.py"), "optimizers": "drag,gd", "drag.beta": "0.1,0.9",
              "max_steps": "40", "noise": "none,gaussian", "noise.scale": 0.1}  # fmt: skip
@@ -260,7 +260,7 @@ def test_rows_have_every_column_whatever_happened():
         assert wanted <= set(qs.sweep(**asked)), (asked, wanted - set(qs.sweep(**asked)))
 
 
-def test_no_not_a_number_stands_for_a_failure():
+def test_no_nan_stands_for_a_failure():
     frame = qs.sweep(
         case=3, optimizers="gd,sgd", max_steps=3000, batch="none,100", **{"gd.lr": [1, 1e-4], "sgd.lr": [1e9]}
     )
@@ -275,7 +275,7 @@ def test_no_not_a_number_stands_for_a_failure():
     assert absent(diverged, "steps_to_tol")
 
 
-def test_the_cells_that_raise_do_not_take_others_with_them(monkeypatch):
+def test_cells_that_raise_do_not_affect_others(monkeypatch):
     plain = qs.sweep(
         case="3,4",
         kappa="10,100",
@@ -357,7 +357,7 @@ AGAIN = {
 
 
 @pytest.mark.parametrize("name", AGAIN)
-def test_a_row_says_how_to_have_it_again(name, capsys, tmp_path, monkeypatch):
+def test_a_row_can_be_reproduced_from_its_columns(name, capsys, tmp_path, monkeypatch):
     from quadsim.cli import main as cli
     from quadsim.cli.commands import run
 
@@ -419,7 +419,7 @@ def test_axes_without_effect_do_not_multiply_cells(asked, counts):
     assert plan(grid).row()["cells"] == sum(counts.values())
 
 
-def test_what_is_left_out_is_told_and_what_none_can_use_is_refused(check_refused):
+def test_left_out_combinations_are_reported_and_unusable_keys_refused(check_refused):
     grid = grid_of(case=3, optimizers="gd,adam", engine="closed-form,compiled")
     assert sum(grid.left_out.values()) == 1
     (sentence,) = grid.left_out
@@ -572,7 +572,7 @@ def test_a_default_that_is_given_changes_no_key(asked, default):
 
 
 def test_a_default_that_is_given_stands_in_the_table(tmp_path):
-    """Rows that were made without the key have the value that they were made with, once it is asked for."""
+    """Rows computed without the key show its default once another sweep uses the key."""
     store = tmp_path / "s.db"
     qs.sweep(case=3, optimizers="gd", store=store)
     asked = {"case": 3, "optimizers": "gd", "rotation": [0, 1], "start": ["gaussian", "ones"], "schedule": "constant"}
@@ -588,7 +588,7 @@ def test_seeds_have_keys_of_their_own_that_do_not_depend_on_the_others():
     assert keys_of(case=3, optimizers="gd", seed="42") == everything[42:43]
 
 
-def test_an_edited_rule_changes_the_key_and_its_words_do_not(tmp_path, forgotten):
+def test_an_edited_rule_changes_the_key_and_its_comments_do_not(tmp_path, forgotten):
     file = tmp_path / "rules.py"
 
     def key(text):
@@ -631,10 +631,10 @@ def test_an_edited_kernel_changes_the_keys_of_what_it_runs(monkeypatch):
 
 def test_comments_docstrings_and_layout_have_no_part_in_a_fingerprint():
     plain = "def f(a):\n    return a + 1\n"
-    assert source_hash.hash_source(
+    assert import_graph.read(
         '"""Words."""\n\n\ndef f(a):  # why\n    "more"\n\n    return (a +\n            1)\n'
-    ) == source_hash.hash_source(plain)
-    assert source_hash.hash_source(plain.replace("1", "2")) != source_hash.hash_source(plain)
+    ) == import_graph.read(plain)
+    assert import_graph.read(plain.replace("1", "2")) != import_graph.read(plain)
 
 
 def test_edited_spectra_change_the_key_and_the_rows(tmp_path):
@@ -652,8 +652,8 @@ def test_edited_spectra_change_the_key_and_the_rows(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_own_rules_settings_may_have_the_names_of_columns(tmp_path, forgotten):
-    """None of them may take a column's place, in whatever case it is written."""
+def test_settings_of_user_defined_rules_may_have_the_names_of_columns(tmp_path, forgotten):
+    """None of them may replace a column, in upper or lower case."""
     names = ("r", "key", "kappa", "Status", "steps", "Beta", "beta")
     settings_ = ", ".join(f"{name}=0.5" for name in names)
     text = f"def odd(g, lr=1e-4, {settings_}):\n    return lr * g * ({' + '.join(names)})\n"
@@ -708,7 +708,7 @@ def test_the_same_sweep_again_computes_nothing_and_a_larger_one_what_is_missing(
     pd.testing.assert_frame_equal(smaller[list(first)].dropna(axis=1), mine.dropna(axis=1), check_dtype=False)
 
 
-def test_what_was_interrupted_goes_on(tmp_path, counted):
+def test_an_interrupted_sweep_continues(tmp_path, counted):
     asked = {"case": [3, 4], "kappa": "10:1000:log10", "optimizers": ["gd", "heavy-ball"], "seed": range(15),
              "store": tmp_path / "s.db", "threads": 1}  # fmt: skip
 
@@ -776,7 +776,7 @@ def test_rows_do_not_depend_on_threads_or_workers():
 
 @pytest.mark.slow
 def test_a_script_without_a_guard_leaves_no_errors_in_its_store(tmp_path):
-    """Processes start by running the script anew; where that fails, cells have not failed."""
+    """Processes start by rerunning the script; if that fails, no cell is stored as failed."""
     script = tmp_path / "script.py"
     script.write_text(
         "import quadsim as qs\nqs.sweep(case=3, optimizers='gd', kappa=[10, 100], workers=1, store='s.db')\n"
@@ -893,7 +893,7 @@ BAD = [
     ({"case": 3, "cluster": "nowhere"}, "cluster must be local:N or an address"),
     ({"case": 3, "limit": 0}, "limit must be a whole number of at least 1, got 0"),
     ({"case": 3, "limit": "5"}, "limit must be a whole number"),
-    ({"case": 3, "limit": 2}, "the grid has 3 cells, and the limit is 2: take fewer values, or give limit=3"),
+    ({"case": 3, "limit": 2}, "the grid has 3 cells, and the limit is 2: use fewer values, or give limit=3"),
     ({"case": 3, "retry": "no"}, "retry"),
     ({"case": 3, "progress": 5}, "progress"),
     ({"case": 3, "rules": "nowhere.py"}, "nowhere.py"),
@@ -949,7 +949,7 @@ def test_arguments_of_all_kinds_that_are_right():
 )  # fmt: skip
 def test_too_many_cells_are_refused_at_once_without_being_counted_one_by_one(keys):
     told = refusal(f"Grid.read({ {'case': '3', 'optimizers': 'gd,adam'} | keys })")
-    assert "cells, and the limit is 1,000,000: take fewer values, or give limit=" in told
+    assert "cells, and the limit is 1,000,000: use fewer values, or give limit=" in told
 
 
 @pytest.mark.parametrize("key", ["kappa", "max_steps", "seed"])
@@ -958,7 +958,7 @@ def test_a_long_range_from_python_is_refused_at_once(key):
 
 
 def refusal(call):
-    """The sentence that refuses a call, in a process of its own, which has thirty seconds and four gigabytes."""
+    """The error message of a call, run in a separate process with thirty seconds and four gigabytes."""
     script = (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))\n"
         "import quadsim as qs\nfrom quadsim._validation import InputError\nfrom quadsim.sweeps import Grid\n"

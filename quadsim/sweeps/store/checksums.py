@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
 CHECKSUM_SIZE = 8  # bytes
 MAX_ROWS_NAMED = 3  # damaged rows named in a message
+STRUCT_CODES: dict[type, str] = {int: "q", float: "d"}
+
+_Layout = tuple[bytes, struct.Struct, list[int], list[int], list[int]]  # names and types; indices by type
 
 
 def _plain(value: Any) -> Any:
@@ -33,23 +35,17 @@ class RowChecksums:
     """Checksums of rows with the given columns.
 
     A checksum covers the key, the names and types of the values, numbers as 64-bit words and texts as UTF-8, columns in
-    alphabetical order. NULLs and values equal to the default of their column are left out: a column that is added
-    later has its default in all existing rows.
+    alphabetical order (``names``). NULLs and values equal to the default of their column are left out: a column that is
+    added later has its default in all existing rows.
     """
 
-    def __init__(self, names: Sequence[str], defaults: Mapping[str, Any]) -> None:
+    def __init__(self, names: Iterable[str], defaults: Mapping[str, Any]) -> None:
         self.names = sorted(names)
-        index_of = {name: index for index, name in enumerate(names)}
-        self._order = [index_of[name] for name in self.names]
         self._defaults = [(index, defaults[name]) for index, name in enumerate(self.names) if name in defaults]
-        self._layouts: dict[tuple[type, ...], tuple[bytes, Any, struct.Struct, Any]] = {}
+        self._layouts: dict[tuple[type, ...], _Layout] = {}
 
     def of(self, key: bytes, values: Sequence[Any]) -> bytes:
         """The checksum of a row whose values are in the order of ``names``."""
-        return self.of_sorted(key, [values[index] for index in self._order])
-
-    def of_sorted(self, key: bytes, values: Sequence[Any]) -> bytes:
-        """The checksum of a row whose values are in alphabetical order of their columns."""
         for index, default in self._defaults:
             if values[index] == default and _is_default(values[index], default):
                 values = [*values[:index], None, *values[index + 1 :]]
@@ -59,19 +55,20 @@ class RowChecksums:
             values = [_builtin(value) for value in values]
             types = tuple(map(type, values))
             layout = self._layouts[types] = self._layout(types)
-        head, numbers, form, texts = layout
-        packed = form.pack(*numbers(values)) if numbers is not None else b""
-        joined = "\0".join(texts(values)).encode("utf-8", "surrogateescape") if texts is not None else b""
-        rest = b"\0".join(value for value in values if isinstance(value, bytes)) if bytes in types else b""
-        return hashlib.blake2b(b"\0".join((key, head, packed, joined, rest)), digest_size=CHECKSUM_SIZE).digest()
+        head, form, numbers, texts, blobs = layout
+        packed = form.pack(*[values[index] for index in numbers])
+        text = "\0".join([values[index] for index in texts]).encode("utf-8", "surrogateescape")
+        blob = b"\0".join([values[index] for index in blobs])
+        return hashlib.blake2b(b"\0".join((key, head, packed, text, blob)), digest_size=CHECKSUM_SIZE).digest()
 
-    def _layout(self, types: tuple[type, ...]) -> tuple[bytes, Any, struct.Struct, Any]:
-        present = [index for index, kind in enumerate(types) if kind is not NoneType]
-        head = "\0".join(f"{self.names[index]}:{types[index].__name__}" for index in present)
-        numbers = [index for index in present if types[index] in STRUCT_CODES]
-        texts = [index for index in present if types[index] is str]
-        form = struct.Struct("<" + "".join(STRUCT_CODES[types[index]] for index in numbers))
-        return head.encode("utf-8", "surrogateescape"), _item_getter(numbers), form, _item_getter(texts)
+    def _layout(self, types: tuple[type, ...]) -> _Layout:
+        present = [(name, kind) for name, kind in zip(self.names, types, strict=True) if kind is not NoneType]
+        head = "\0".join(f"{name}:{kind.__name__}" for name, kind in present).encode("utf-8", "surrogateescape")
+        form = struct.Struct("<" + "".join(STRUCT_CODES.get(kind, "") for kind in types))
+        numbers, texts, blobs = (
+            [index for index, kind in enumerate(types) if kind in kinds] for kinds in (STRUCT_CODES, (str,), (bytes,))
+        )
+        return head, form, numbers, texts, blobs
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -79,16 +76,6 @@ def _is_default(value: Any, default: Any) -> bool:
     if type(value) is type(default):
         return repr(value) == repr(default)  # -0.0 equals 0.0
     return type(value) is int and type(default) is float
-
-
-STRUCT_CODES = {int: "q", float: "d"}
-
-
-def _item_getter(indices: list[int]) -> Any:
-    """A function that returns the items at these indices as a tuple; None without indices."""
-    if len(indices) > 1:
-        return operator.itemgetter(*indices)
-    return (lambda values: (values[indices[0]],)) if indices else None
 
 
 def _builtin(value: Any) -> Any:

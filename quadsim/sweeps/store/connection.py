@@ -58,12 +58,12 @@ def check_file(path: Path, *, new: bool) -> None:
         if path.is_dir():
             raise InputError(f"{name} is a folder: give a file, such as {path / 'sweep.db'}")
         if path.is_symlink() and not path.exists():
-            raise InputError(f"{name} is a link to a file that is not there")
+            raise InputError(f"{name} is a symbolic link to a file that does not exist")
         if path.exists() and not path.is_file():
-            raise InputError(f"{name} is no file that can hold a store: give another")
+            raise InputError(f"{name} is not a regular file: give another")
         if not path.exists():
             if not new:
-                raise InputError(f"{name} is not there")
+                raise InputError(f"{name} does not exist")
             if not path.absolute().parent.is_dir():
                 raise InputError(f"{name} cannot be written: there is no folder {shown(str(path.parent))}")
             if not os.access(path.absolute().parent, os.W_OK):
@@ -128,12 +128,11 @@ def store_error(path: Path, error: Exception) -> Exception:
     code, text = getattr(error, "sqlite_errorcode", 0) & 0xFF, shown(str(error))[1:-1]
     unreadable = isinstance(error, UnicodeDecodeError) or "Could not decode" in text
     if code == sqlite3.SQLITE_FULL:
-        return StoreError(
-            f"the disk is full; all that was committed is kept in {path}: make room, and the same command continues"
-        )
+        advice = "free some space, and the same command continues"
+        return StoreError(f"the disk is full; all that was committed is kept in {path}: {advice}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or unreadable:
         return InputError(f"store={shown(str(path))} is damaged ({text}): it is left unchanged")
-    return StoreError(f"the store {path} cannot be used ({text}); all that was committed before is kept")
+    return StoreError(f"the store {path} cannot be used ({text}); committed rows are kept")
 
 
 def path_of(path: Any) -> Path:
@@ -150,7 +149,7 @@ def lock_path(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class CommitNote:
-    """What a writer has committed, as it notes in its lock file after each commit."""
+    """What a writer has committed; written to its lock file after each commit."""
 
     store: str  # the identity of the store
     commits: int
@@ -162,7 +161,7 @@ class CommitNote:
 
     @classmethod
     def parse(cls, text: str) -> CommitNote | None:
-        """The note in the text of a lock file; None without one whose checksum is right."""
+        """The note in the text of a lock file; None without a note whose checksum is right."""
         for line in text.splitlines():
             match line.split():
                 case [_, store, commits, rows, _] if commits.isdecimal() and rows.isdecimal():
@@ -173,7 +172,7 @@ class CommitNote:
 
 
 def last_note(path: Path) -> CommitNote | None:
-    """The note of the last writer of a store, if it did not close the store."""
+    """The note of the last writer, if it did not close the store."""
     return CommitNote.parse(FileLock.text_of(lock_path(path)))
 
 
@@ -188,7 +187,7 @@ class WriterLock:
             holder = f" ({shown(str(error))[1:-1]})" if str(error) else ""
             raise InputError(
                 f"{name} is being written by another process{holder}: wait for it to end, or give another store; "
-                "status may be asked meanwhile"
+                "status can be called meanwhile"
             ) from None
         except OSError as error:
             raise InputError(f"{name} cannot be locked ({error.strerror}: {lock_path(path).name})") from None

@@ -1,7 +1,7 @@
 """Rows of a store: one SQLite file, one row per cell, written once and never changed.
 
-A cell without a row is to be computed; there is no other state. Rows are committed in batches, so that a kill or a
-power cut loses only cells under way. One process writes at a time (`WriterLock`); any number read. The columns have no
+A cell without a row has to be computed; there is no other state. Rows are committed in batches, so a kill or a power
+cut loses only cells that are running. One process writes at a time (`WriterLock`); any number read. The columns have no
 meaning here beyond their names.
 
 Every row has a checksum, and `totals` has the number of rows; both are verified when a store is opened, and failures
@@ -23,22 +23,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from quadsim._files import FileLock
 from quadsim._validation import InputError, shown
-from quadsim.sweeps.store import wal
+from quadsim.sweeps.store import connection, wal
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
-from quadsim.sweeps.store.connection import (
-    SCHEMA_VERSION,
-    StoreError,
-    WriterLock,
-    check_file,
-    check_schema,
-    last_note,
-    lock_path,
-    path_of,
-    read_uri,
-    store_error,
-    structural_fault,
+from quadsim.sweeps.store.connection import SCHEMA_VERSION, StoreError, WriterLock
+from quadsim.sweeps.store.tables import (
+    CHECKSUM_COLUMN,
+    ROWS_PER_FETCH,
+    SWEEP_COLUMNS,
+    insert_into,
+    quoted,
 )
-from quadsim.sweeps.store.tables import CHECKSUM_COLUMN, DATABASE_ERRORS, ROWS_PER_FETCH, SWEEP_COLUMNS, quoted
 from quadsim.sweeps.store.text import printable
 from quadsim.sweeps.store.verify import KEY_HALF, VerifiedStore
 
@@ -58,32 +52,27 @@ class Store(VerifiedStore):
     _keep_wal = False  # whether the WAL may be evidence of damage
 
     def __init__(self, path: str | Path, *, new: bool = False) -> None:
-        self.path, self.damage = path_of(path), Damage()
-        check_file(self.path, new=False)
-        note, fault = last_note(self.path), self._wal_fault()
+        self.path, self.damage = connection.path_of(path), Damage()
+        connection.check_file(self.path, new=False)
+        note, fault = connection.last_note(self.path), self._wal_fault()
         self._keep_wal = note is not None or fault is not None
-        self._open(writing=False)
-        if not self._schema and (fault is not None or (note is not None and note.rows)):
-            self.close()
-            raise StoreError(
-                f"store={shown(str(path))} has lost all its rows: {wal.wal_path(self.path).name} is damaged"
-            )
-        if not new and not self._schema:
-            self.close()
-            raise InputError(f"store={shown(str(path))} has nothing in it yet: its sweep was stopped too early")
-        if self._schema:
-            try:
-                self._verify(note, fault)
-            except DATABASE_ERRORS as error:
-                self.close()
-                raise store_error(self.path, error) from error
-            except BaseException:
-                self.close()
-                raise
-        if note is not None and not self.damage and self._schema:
-            self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
-            self._keep_wal = False
+        try:
             self._open(writing=False)
+            if self._schema:
+                with self._store_errors():
+                    self._verify(note, fault)
+            elif fault is not None or (note is not None and note.rows):
+                log = wal.wal_path(self.path).name
+                raise StoreError(f"store={shown(str(path))} has lost all its rows: {log} is damaged")
+            elif not new:
+                raise InputError(f"store={shown(str(path))} is empty: its sweep was stopped before it stored anything")
+            if note is not None and not self.damage and self._schema:
+                self._connection.close()  # nothing that was noted is missing, so the WAL may be checkpointed
+                self._keep_wal = False
+                self._open(writing=False)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     @contextmanager
@@ -94,24 +83,24 @@ class Store(VerifiedStore):
         """
         store = cls.__new__(cls)
         store._initial_columns, store.damage = tuple(columns), Damage()
-        store.path, fault, exists = Path(":memory:") if path is None else path_of(path), None, False
+        store.path, fault, note = Path(":memory:") if path is None else connection.path_of(path), None, None
         if path is not None:
-            check_file(store.path, new=True)
-            exists = store.path.exists() and store.path.stat().st_size > 0
+            connection.check_file(store.path, new=True)
             fault = store._wal_fault()
-            if exists:
+            if store.path.exists() and store.path.stat().st_size > 0:
                 store._check_before_writing()
             store._lock = WriterLock(store.path)
+            note = store._lock.previous
         try:
-            empty = not exists or store._schema == 0
+            has_tables = bool(store._schema)
             store._open(writing=True)
-            if store._lock is not None and not empty:
-                store._recover(store._lock.previous, fault)
-            elif store._lock is not None and (fault or (store._lock.previous and store._lock.previous.rows)):
+            if has_tables:
+                store._recover(note, fault)
+            elif fault or (note and note.rows):
                 store.damage.lists.append("all rows lost with a damaged write-ahead log")
             yield store
         except sqlite3.Error as error:
-            raise store_error(store.path, error) from error
+            raise connection.store_error(store.path, error) from error
         finally:
             store.close()
 
@@ -132,68 +121,56 @@ class Store(VerifiedStore):
 
     def _wal_fault(self) -> str | None:
         """The fault of a WAL for which no writer has left a note."""
-        return None if lock_path(self.path).exists() else wal.fault(self.path)
+        return None if connection.lock_path(self.path).exists() else wal.fault(self.path)
 
     def _check_before_writing(self) -> None:
         """Raise unless an existing file is a store without structural faults; it is opened read-only for that."""
-        self._open(writing=False)
         try:
-            fault = structural_fault(self._connection) if self._schema else None
+            self._open(writing=False)
+            fault = connection.structural_fault(self._connection) if self._schema else None
         finally:
-            self._connection.close()
+            self.close()
         if fault is not None:
-            name = shown(str(self.path))
-            raise InputError(
-                f"store={name} is damaged and left unchanged: merge it into a new one to save its rows ({fault:.60})"
-            )
+            advice = "left unchanged: merge it into a new one to save its rows"
+            raise InputError(f"store={shown(str(self.path))} is damaged and {advice} ({fault:.60})")
 
     def _open(self, *, writing: bool) -> None:
-        at = (":memory:" if self._lock is None else self.path.absolute()) if writing else None
-        try:
+        path: Any = ":memory:" if self._lock is None else self.path.absolute()
+        if not writing:
+            path = connection.read_uri(self.path, keep_wal=self._keep_wal)
+        with self._store_errors():
             self._connection = sqlite3.connect(
-                at or read_uri(self.path, keep_wal=self._keep_wal), uri=not writing, isolation_level=None, timeout=30,
-                check_same_thread=False,
-            )  # fmt: skip
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            self._schema = check_schema(self._connection, self.path)
+                path, timeout=30, isolation_level=None, check_same_thread=False, uri=not writing
+            )
+            self._execute("PRAGMA trusted_schema = OFF")
+            self._schema = connection.check_schema(self._connection, self.path)
             self._seen_version = self._data_version()
             if writing:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = FULL")
-                self._connection.execute(
-                    "PRAGMA wal_autocheckpoint = 200"
-                )  # pages: a small WAL loses little if it is damaged
+                self._execute("PRAGMA journal_mode = WAL")
+                self._execute("PRAGMA synchronous = FULL")
+                self._execute("PRAGMA wal_autocheckpoint = 200")  # pages: a small WAL loses little if it is damaged
                 self._create_tables()
-        except DATABASE_ERRORS as error:
-            if hasattr(self, "_connection"):
-                self._connection.close()
-            raise store_error(self.path, error) from error
-        except InputError:
-            self._connection.close()
-            raise
 
-    def _query(self, sql: str, values: Iterable[Any] = ()) -> Iterator[tuple]:
-        try:
+    def _query(self, sql: str) -> Iterator[tuple]:
+        with self._store_errors():
             self._verify_new_rows()
-            cursor = self._connection.execute(sql, tuple(values))
+            cursor = self._execute(sql)
             while batch := cursor.fetchmany(ROWS_PER_FETCH):
                 yield from batch
-        except DATABASE_ERRORS as error:
-            raise store_error(self.path, error) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """A read transaction: all queries see one state of the store."""
-        self._connection.execute("BEGIN")
+        self._execute("BEGIN")
         try:
             yield
         finally:
-            self._connection.execute("ROLLBACK")
+            self._execute("ROLLBACK")
 
     @property
     def busy(self) -> bool:
         """Whether a process holds the writer lock."""
-        return FileLock.is_held(lock_path(self.path))
+        return FileLock.is_held(connection.lock_path(self.path))
 
     def __len__(self) -> int:
         return int(next(self._query("SELECT count(*) FROM cells"))[0])
@@ -218,13 +195,10 @@ class Store(VerifiedStore):
         with self._transaction():
             names = self._add_columns(rows, defaults or {})
             before = self._connection.total_changes
-            self._connection.executemany(
-                "DELETE FROM cells WHERE key BETWEEN ? AND ? AND key <> ?",
-                [(*key_range(row["key"]), row["key"]) for row in rows],
-            )
-            if "status" in names:
-                keys = [(row["key"],) for row in rows]
-                self._connection.executemany("DELETE FROM cells WHERE key = ? AND status = 'error'", keys)
+            keys = [(row["key"], *key_range(row["key"])) for row in rows]
+            failed = " OR status = 'error'" if "status" in names else ""
+            delete = f"DELETE FROM cells WHERE key BETWEEN ?2 AND ?3 AND (key <> ?1{failed})"
+            self._connection.executemany(delete, keys)
             removed = self._connection.total_changes - before
             self._insert_rows(rows, names)
             new = self._connection.total_changes - before - removed
@@ -236,26 +210,24 @@ class Store(VerifiedStore):
     def _add_columns(self, rows: list[dict[str, Any]], defaults: dict[str, Any]) -> dict[str, str]:
         """Add the columns that rows have and the table has not; all columns by their names in lower case."""
         names = {name.lower(): name for name in ("key", *self.columns())}
-        missing = [name for name in dict.fromkeys(name for row in rows for name in row) if name.lower() not in names]
-        for name in missing:
+        for name in dict.fromkeys(name for row in rows for name in row):
             if name.lower() not in names:  # two names may differ in case only, which SQLite does not distinguish
                 names[name.lower()] = name
                 default = "" if defaults.get(name) is None else f" DEFAULT {_literal(defaults[name])}"
-                self._connection.execute(f"ALTER TABLE cells ADD COLUMN {quoted(name)}{default}")
-        if missing:
-            self._totals = replace(self._totals, tables=self._schema_checksum())
+                self._execute(f"ALTER TABLE cells ADD COLUMN {quoted(name)}{default}")
         return names
 
     def _insert_rows(self, rows: list[dict[str, Any]], names: dict[str, str]) -> None:
-        by_columns: dict[tuple[str, ...], list[list[Any]]] = {}
+        by_columns: dict[tuple[str, ...], list[tuple[bytes, dict[str, Any]]]] = {}
         for row in rows:
-            by_columns.setdefault(tuple(row), []).append([_storable(value) for value in row.values()])
+            values = {names[name.lower()]: _storable(value) for name, value in row.items() if name != "key"}
+            by_columns.setdefault(tuple(sorted(values)), []).append((row["key"], values))
         defaults = self._defaults()
-        for columns, values in by_columns.items():
-            listed = ", ".join(map(quoted, (*columns, CHECKSUM_COLUMN)))
-            insert = f"INSERT OR IGNORE INTO cells ({listed}) VALUES ({', '.join('?' * (len(columns) + 1))})"
-            checked = _with_checksums([names[name.lower()] for name in columns], values, defaults)
-            self._connection.executemany(insert, checked)
+        for columns, some in by_columns.items():
+            checksums = RowChecksums(columns, defaults)
+            insert = insert_into("cells", [quoted(name) for name in ("key", CHECKSUM_COLUMN, *columns)], "OR IGNORE")
+            ordered = ((key, [values[name] for name in columns]) for key, values in some)
+            self._connection.executemany(insert, ((key, checksums.of(key, row), *row) for key, row in ordered))
 
     def rows(self, columns: Iterable[str] | None = None, order: Iterable[str] = ()) -> Iterator[tuple]:
         """The values of all rows in these columns (default: all), ordered by the columns ``order``, then by key."""
@@ -318,10 +290,8 @@ class Store(VerifiedStore):
 
     def _sweeps(self) -> list[dict[str, Any]]:
         names = ", ".join(SWEEP_COLUMNS if self._schema == SCHEMA_VERSION else (*SWEEP_COLUMNS[:-1], "NULL"))
-        return [
-            dict(zip(SWEEP_COLUMNS, row, strict=True))
-            for row in self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
-        ]
+        rows = self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
+        return [dict(zip(SWEEP_COLUMNS, row, strict=True)) for row in rows]
 
     def begin(
         self,
@@ -336,16 +306,15 @@ class Store(VerifiedStore):
         codes: dict[bytes, dict[str, Any]] | None = None,
     ) -> None:
         """Record that a sweep starts or continues: its keys, its axes, its fingerprints by code half."""
-        new = {
-            "name": name, "command": command, "keys": json.dumps(keys), "swept": json.dumps(swept), "cells": cells,
-            "versions": json.dumps(versions), "began": _now(), "ended": None, "done": done,
-        }  # fmt: skip
+        state = {"ended": None, "done": done}
+        texts = {"keys": json.dumps(keys), "swept": json.dumps(swept), "versions": json.dumps(versions)}
         with self._transaction():
-            if not self._update_sweep(name, lambda _: {"ended": None, "done": done}):
-                self._upsert_sweep(new)
+            if not self._update_sweep(name, lambda _: state):
+                self._upsert_sweep(
+                    {"name": name, "command": command, "cells": cells, "began": _now(), **texts, **state}
+                )
             self._insert_codes((code, json.dumps(parts, sort_keys=True)) for code, parts in (codes or {}).items())
-            self._totals = replace(self._totals, sweeps=self._count("sweeps"))
-        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
+        self._execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
 
     def end(self, name: str) -> None:
         """Record that a sweep is complete."""
@@ -354,13 +323,10 @@ class Store(VerifiedStore):
 
     def _update_sweep(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
         """Update values of a sweep; whether one of this name exists."""
-        row = self._connection.execute(
-            f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps WHERE name = ?", (name,)
-        ).fetchone()
-        if row is not None:
-            one = dict(zip(SWEEP_COLUMNS, row, strict=True))
-            self._upsert_sweep(one | change(one))
-        return row is not None
+        sweep = next((one for one in self._sweeps() if one["name"] == name), None)
+        if sweep is not None:
+            self._upsert_sweep(sweep | change(sweep))
+        return sweep is not None
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of the code that computed rows, by the code half of their keys."""
@@ -375,7 +341,6 @@ class Store(VerifiedStore):
     def _insert_codes(self, codes: Iterable[tuple[bytes, str]]) -> None:
         rows = [(code, text, checksum([code, text])) for code, text in codes]
         self._connection.executemany("INSERT OR IGNORE INTO codes VALUES (?, ?, ?)", rows)
-        self._totals = replace(self._totals, codes=self._count("codes"))
 
     def rows_by_code(self) -> dict[bytes, int]:
         """The number of rows by the code half of their keys."""
@@ -383,7 +348,7 @@ class Store(VerifiedStore):
 
 
 def key_range(key: bytes) -> tuple[bytes, bytes]:
-    """The least and the largest key of the same cell, by whatever code."""
+    """The smallest and the largest key of the same cell, by any code."""
     return key[:KEY_HALF], key[:KEY_HALF] + b"\xff" * max(len(key) - KEY_HALF, KEY_HALF)
 
 
@@ -396,14 +361,6 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _with_checksums(names: list[str], rows: list[list[Any]], defaults: dict[str, Any]) -> Iterator[list[Any]]:
-    """The rows, each followed by its checksum."""
-    key = names.index("key")
-    checksums = RowChecksums([*names[:key], *names[key + 1 :]], defaults)
-    for row in rows:
-        yield [*row, checksums.of(row[key], [*row[:key], *row[key + 1 :]])]
-
-
 def _escaped(value: Any) -> Any:
     """A JSON value with all its texts printable."""
     if isinstance(value, dict):
@@ -413,19 +370,18 @@ def _escaped(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
+def has_types(record: dict[str, Any], **types: Any) -> bool:
+    """Whether a record has values of these types: a store may come from an untrusted source."""
+    return all(name in record and isinstance(record[name], kind) for name, kind in types.items())
+
+
 def _is_sweep(one: dict[str, Any]) -> bool:
-    """Whether the values have the types of a sweep's record: a store may come from an untrusted source."""
-    texts = [one.get(name) for name in ("name", "command", "began")]
-    keys, versions, swept = one.get("keys"), one.get("versions"), one.get("swept")
-    return (
-        all(isinstance(text, str) for text in texts)
-        and isinstance(one["ended"], str | None)
-        and isinstance(one["cells"], int)
-        and isinstance(one["done"], int | None)
-        and isinstance(swept, list)
-        and all(isinstance(name, str) for name in swept)
-        and all(isinstance(d, dict) and all(isinstance(v, str) for v in d.values()) for d in (keys, versions))
-    )
+    """Whether the values have the types of a sweep's record."""
+    if not has_types(one, keys=dict, swept=list, versions=dict):
+        return False
+    texts = (*one["swept"], *one["keys"].values(), *one["versions"].values())
+    plain = has_types(one, name=str, command=str, cells=int, began=str, ended=str | None, done=int | None)
+    return plain and all(isinstance(text, str) for text in texts)
 
 
 def _literal(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +36,6 @@ def merge(store: Store, other: Store) -> tuple[int, int]:
                 store._upsert_sweep(sweep)
         if other._schema == SCHEMA_VERSION:
             store._insert_codes(other._query("SELECT code, parts FROM codes"))
-        store._totals = replace(store._totals, sweeps=store._count("sweeps"))
     return new, different
 
 

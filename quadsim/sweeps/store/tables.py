@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ class Tables:
     damage: Damage
     checked = True
     _connection: sqlite3.Connection
-    _schema: int
+    _schema = 0  # version; 0 without tables
     _totals: Totals
     _lock: WriterLock | None = None
     _initial_columns: tuple[str, ...] = ()  # of `cells` in a new store
@@ -52,60 +52,52 @@ class Tables:
         if self._schema == SCHEMA_VERSION:
             return
         self._totals = Totals(secrets.token_hex(8))
+        checksum_column = f"{quoted(CHECKSUM_COLUMN)} BLOB"
         with self._transaction():
             if self._schema == 0:
-                columns = [
-                    "key BLOB NOT NULL UNIQUE",
-                    f"{quoted(CHECKSUM_COLUMN)} BLOB",
-                    *map(quoted, self._initial_columns),
-                ]
-                self._connection.execute(f"CREATE TABLE cells ({', '.join(columns)})")
-                self._connection.execute(
+                columns = ", ".join(["key BLOB NOT NULL UNIQUE", checksum_column, *map(quoted, self._initial_columns)])
+                self._execute(f"CREATE TABLE cells ({columns})")
+                self._execute(
                     "CREATE TABLE sweeps (name TEXT PRIMARY KEY, command TEXT, keys TEXT, swept TEXT, cells INTEGER, "
-                    f"versions TEXT, began TEXT, ended TEXT, done INTEGER, {quoted(CHECKSUM_COLUMN)} BLOB)"
+                    f"versions TEXT, began TEXT, ended TEXT, done INTEGER, {checksum_column})"
                 )
             else:
-                self._connection.execute(f"ALTER TABLE cells ADD COLUMN {quoted(CHECKSUM_COLUMN)} BLOB")
-                self._connection.execute("ALTER TABLE sweeps ADD COLUMN done INTEGER")
-                self._connection.execute(f"ALTER TABLE sweeps ADD COLUMN {quoted(CHECKSUM_COLUMN)} BLOB")
-            self._connection.execute(
-                f"CREATE TABLE codes (code BLOB PRIMARY KEY, parts TEXT, {quoted(CHECKSUM_COLUMN)} BLOB)"
-            )
-            names = [*asdict(self._totals), "checksum"]
-            self._connection.execute(f"CREATE TABLE totals ({', '.join(names)})")
-            self._connection.execute(f"INSERT INTO totals VALUES ({', '.join('?' * len(names))})", [None] * len(names))
+                self._execute(f"ALTER TABLE cells ADD COLUMN {checksum_column}")
+                self._execute("ALTER TABLE sweeps ADD COLUMN done INTEGER")
+                self._execute(f"ALTER TABLE sweeps ADD COLUMN {checksum_column}")
+            self._execute(f"CREATE TABLE codes (code BLOB PRIMARY KEY, parts TEXT, {checksum_column})")
+            self._execute(f"CREATE TABLE totals ({', '.join(asdict(self._totals))}, checksum)")
+            self._execute("INSERT INTO totals (rows) VALUES (0)")
             if self._schema == 1:
                 self._add_checksums()
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._totals = replace(self._totals, tables=self._schema_checksum())
+            self._execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         self._schema = SCHEMA_VERSION
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self._connection.execute(sql, values)
 
     def _add_checksums(self) -> None:
         """Compute the checksums of all rows of a store of schema 1."""
         sums = self._row_checksums()
-        set_row = f"UPDATE cells SET {quoted(CHECKSUM_COLUMN)} = ? WHERE rowid = ?"
-        known = [
-            (sums.of_sorted(key, values), number)
-            for number, key, _, *values in self._connection.execute(self._scan(sums.names))
-        ]
-        self._connection.executemany(set_row, known)
-        for row in self._connection.execute(f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps").fetchall():
+        known = [(sums.of(key, values), number) for number, key, _, *values in self._execute(self._scan(sums.names))]
+        self._connection.executemany(f"UPDATE cells SET {quoted(CHECKSUM_COLUMN)} = ? WHERE rowid = ?", known)
+        for row in self._execute(f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps").fetchall():
             self._upsert_sweep(dict(zip(SWEEP_COLUMNS, row, strict=True)))
-        self._totals = replace(self._totals, rows=len(known), sweeps=self._count("sweeps"))
+        self._totals = replace(self._totals, rows=len(known))
 
     def _schema_checksum(self) -> str:
         """The checksum of all table definitions."""
-        found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        found = self._execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
         return checksum(sorted(map(list, found))).hex()
 
     def _count(self, table: str) -> int:
-        return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        return int(self._execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def _defaults(self) -> dict[str, Any]:
         """The default of each column that has one: its value in rows that are older than the column."""
-        found = self._connection.execute("PRAGMA table_info(cells)").fetchall()
-        return {name: _read_literal(text) for _, name, _, _, text, _ in found if text is not None}
+        columns = self._execute("PRAGMA table_info(cells)")
+        return {name: _read_literal(text) for _, name, _, _, text, _ in columns if text is not None}
 
     def _row_checksums(self) -> RowChecksums:
         return RowChecksums(self.columns(), self._defaults())
@@ -114,33 +106,37 @@ class Tables:
     def _transaction(self) -> Iterator[None]:
         """A transaction: commits the block together with the totals, or rolls all of it back."""
         before = self._totals
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._totals = replace(self._totals, commits=self._totals.commits + 1)
-            values = asdict(self._totals)
-            self._connection.execute(
-                f"UPDATE totals SET {', '.join(f'{name} = ?' for name in values)}, checksum = ?",
-                [*values.values(), checksum(values)],
-            )
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._totals = before
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise store_error(self.path, error) from error
-            raise
+        with self._store_errors():
+            try:
+                self._execute("BEGIN IMMEDIATE")
+                yield
+                counts: dict[str, Any] = {table: self._count(table) for table in CHECKED_COLUMNS}
+                commits, tables = before.commits + 1, self._schema_checksum()
+                self._totals = replace(self._totals, **counts, commits=commits, tables=tables)
+                values = asdict(self._totals)
+                changes = ", ".join(f"{name} = ?" for name in (*values, "checksum"))
+                self._execute(f"UPDATE totals SET {changes}", [*values.values(), checksum(values)])
+                self._execute("COMMIT")
+            except BaseException:
+                self._totals = before
+                if self._connection.in_transaction:
+                    self._execute("ROLLBACK")
+                raise
         if self._lock is not None:
             self._lock.note(CommitNote(self._totals.identity, self._totals.commits, self._totals.rows))
 
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as errors of the store."""
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            raise store_error(self.path, error) from error
+
     def columns(self) -> list[str]:
         """The names of the columns, without the key and the checksum."""
-        return [
-            name
-            for _, name, *_ in self._connection.execute("PRAGMA table_info(cells)")
-            if name not in ("key", CHECKSUM_COLUMN)
-        ]
+        names = [name for _, name, *_ in self._execute("PRAGMA table_info(cells)")]
+        return [name for name in names if name not in ("key", CHECKSUM_COLUMN)]
 
     def _scan(self, names: list[str], where: str = "") -> str:
         sums = quoted(CHECKSUM_COLUMN) if self._schema == SCHEMA_VERSION else "NULL"
@@ -149,12 +145,10 @@ class Tables:
 
     def _upsert_sweep(self, one: dict[str, Any]) -> None:
         values = [one[name] for name in SWEEP_COLUMNS]
-        names, marks = ", ".join((*SWEEP_COLUMNS, quoted(CHECKSUM_COLUMN))), ", ".join("?" * (len(SWEEP_COLUMNS) + 1))
-        changes = ", ".join(f"{name} = excluded.{name}" for name in (*SWEEP_COLUMNS[1:], quoted(CHECKSUM_COLUMN)))
-        self._connection.execute(
-            f"INSERT INTO sweeps ({names}) VALUES ({marks}) ON CONFLICT (name) DO UPDATE SET {changes}",
-            (*values, checksum(values)),
-        )
+        names = (*SWEEP_COLUMNS, quoted(CHECKSUM_COLUMN))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        insert = insert_into("sweeps", names)
+        self._execute(f"{insert} ON CONFLICT (name) DO UPDATE SET {changes}", (*values, checksum(values)))
 
 
 def _read_literal(text: str) -> Any:
@@ -165,6 +159,11 @@ def _read_literal(text: str) -> Any:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
         return text
+
+
+def insert_into(table: str, names: Sequence[str], conflict: str = "") -> str:
+    """The statement that inserts a row with these columns."""
+    return f"INSERT {conflict} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 def quoted(name: str) -> str:

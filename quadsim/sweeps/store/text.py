@@ -10,23 +10,15 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HIDDEN_CATEGORIES = (
-    "Cc",
-    "Cf",
-    "Cs",
-    "Co",
-    "Cn",
-    "Zl",
-    "Zp",
-)  # categories: control, format, surrogate, private, unassigned, …
+HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # control, format, surrogate, private, unassigned, …
 FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-MAX_TEXT_SHOWN = 300  # characters of a text on a terminal
 
 
 def printable(text: object, most: int | None = None) -> str:
@@ -34,13 +26,13 @@ def printable(text: object, most: int | None = None) -> str:
     plain = str(text)
     if most is not None and len(plain) > most:
         plain = plain[: most - 1] + "…"
-    if plain.isprintable():
-        return plain
-    return "".join(_escaped(sign) if unicodedata.category(sign) in HIDDEN_CATEGORIES else sign for sign in plain)
+    return _escaped(plain, lambda sign: sign.encode("unicode_escape").decode("ascii"))
 
 
-def _escaped(sign: str) -> str:
-    return sign.encode("unicode_escape").decode("ascii")
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    return "".join(escape(sign) if unicodedata.category(sign) in HIDDEN_CATEGORIES else sign for sign in text)
 
 
 def csv_cell(value: Any) -> Any:
@@ -63,13 +55,4 @@ def csv_table(frame: pd.DataFrame) -> pd.DataFrame:
 def json_text(value: Any, **options: Any) -> str:
     """JSON with all control and invisible characters escaped, also those that JSON allows."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, **options)
-    if text.isprintable():
-        return text
-    return "".join(
-        _json_escaped(sign) if sign != "\n" and unicodedata.category(sign) in HIDDEN_CATEGORIES else sign
-        for sign in text
-    )
-
-
-def _json_escaped(sign: str) -> str:
-    return json.dumps(sign)[1:-1]
+    return _escaped(text, lambda sign: sign if sign == "\n" else json.dumps(sign)[1:-1])

@@ -19,6 +19,7 @@ from quadsim.sweeps.store.tables import (
     ROWS_PER_FETCH,
     Tables,
     Totals,
+    insert_into,
     quoted,
 )
 
@@ -42,16 +43,15 @@ class VerifiedStore(Tables):
             return
         self._check_tables()
         self._check_wal(note, fault)
-        bad: list[int] = []
-        lists: dict[str, list[int]] = {}
+        bad = False
         if structure is None:
             try:
-                bad, lists = self._check_rows(), self._bad_entries()
+                bad = any([self._check_rows(), *self._bad_entries().values()])
             except DATABASE_ERRORS as error:
                 structure = str(error)
         if structure is not None:
             self.damage.lists.append(f"damaged pages ({shown(structure)[1:-1]})")
-        if structure is not None or bad or lists:
+        if structure is not None or bad:
             self._connection = self._intact_copy()
 
     def _recover(self, note: CommitNote | None, fault: str | None) -> None:
@@ -61,24 +61,19 @@ class VerifiedStore(Tables):
         bad, lists = self._check_rows(), self._bad_entries()
         if self.damage:
             with self._transaction():
-                self._connection.execute("DELETE FROM totals")
-                self._connection.execute("INSERT INTO totals (rows) VALUES (0)")
-                self._connection.executemany("DELETE FROM cells WHERE rowid = ?", [(number,) for number in bad])
-                for table, numbers in lists.items():
-                    self._connection.executemany(
-                        f"DELETE FROM {table} WHERE rowid = ?", [(number,) for number in numbers]
-                    )
-                self._totals = replace(
-                    self._totals, rows=self._count("cells"), sweeps=self._count("sweeps"), codes=self._count("codes"),
-                    tables=self._schema_checksum(),
-                )  # fmt: skip
+                self._execute("DELETE FROM totals")
+                self._execute("INSERT INTO totals (rows) VALUES (0)")
+                for table, numbers in {"cells": bad, **lists}.items():
+                    delete = f"DELETE FROM {table} WHERE rowid = ?"
+                    self._connection.executemany(delete, [(number,) for number in numbers])
+                self._totals = replace(self._totals, rows=self._count("cells"))
 
     def _check_tables(self) -> None:
         """Read the totals; raise if the table definitions have changed since they were written."""
         names = list(asdict(Totals("")))
         try:
             with self._undecodable_text():
-                found = self._connection.execute(f"SELECT {', '.join(names)}, checksum FROM totals").fetchall()
+                found = self._execute(f"SELECT {', '.join(names)}, checksum FROM totals").fetchall()
         except DATABASE_ERRORS:
             found = []
         values = dict(zip(names, found[0], strict=False)) if len(found) == 1 else {}
@@ -109,7 +104,9 @@ class VerifiedStore(Tables):
                 bad, count, last = self._failing(where)
         self.damage.rows += bad.values()
         if not beyond and self._totals.rows >= 0:
-            self._count_missing(count)
+            self.damage.missing += max(self._totals.rows - count, 0)
+            if count > self._totals.rows:
+                self.damage.lists.append(f"{count - self._totals.rows:,} rows too many")
         self._last_rowid = max(last, beyond)
         return list(bad)
 
@@ -117,7 +114,7 @@ class VerifiedStore(Tables):
         """The rows that fail their checksum, by rowid; the number of rows; the last rowid."""
         sums, bad = self._row_checksums(), dict[int, str]()
         count = last = 0
-        cursor = self._connection.execute(self._scan(sums.names, where))
+        cursor = self._execute(self._scan(sums.names, where))
         while bundle := cursor.fetchmany(ROWS_PER_FETCH):
             for number, key, known, *values in bundle:
                 if _fails(sums, key, values, known):
@@ -128,68 +125,56 @@ class VerifiedStore(Tables):
     @contextmanager
     def _undecodable_text(self) -> Iterator[None]:
         """Decode invalid UTF-8 too, with surrogate escapes; its checksum shows that it is damaged."""
-        self._connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        self._connection.text_factory = _decode
         try:
             yield
         finally:
             self._connection.text_factory = str
 
-    def _count_missing(self, count: int) -> None:
-        if count < self._totals.rows:
-            self.damage.missing += self._totals.rows - count
-        elif count > self._totals.rows:
-            self.damage.lists.append(f"{count - self._totals.rows:,} rows too many")
-
     def _bad_entries(self) -> dict[str, list[int]]:
         """The rowids of sweeps and fingerprints that fail their checksum, by table."""
-        found: dict[str, list[int]] = {}
+        bad: dict[str, list[int]] = {}
         for table, names in CHECKED_COLUMNS.items():
-            question = f"SELECT rowid, {quoted(CHECKSUM_COLUMN)}, {', '.join(names)} FROM {table}"
             with self._undecodable_text():
-                rows = self._connection.execute(question).fetchall()
-            bad = [number for number, known, *values in rows if checksum(values) != known]
-            gone = getattr(self._totals, table) - len(rows) if getattr(self._totals, table) >= 0 else 0
-            if bad:
-                found[table] = bad
-            if bad or gone:
+                sql = f"SELECT rowid, {quoted(CHECKSUM_COLUMN)}, {', '.join(names)} FROM {table}"
+                rows = self._execute(sql).fetchall()
+            bad[table] = [number for number, known, *values in rows if checksum(values) != known]
+            total = getattr(self._totals, table)
+            gone = total - len(rows) if total >= 0 else 0
+            if bad[table] or gone:
                 what = {"sweeps": "list of sweeps", "codes": "list of fingerprints"}[table]
-                self.damage.lists.append(f"{len(bad) + max(gone, 0)} damaged in its {what}")
-        return found
+                self.damage.lists.append(f"{len(bad[table]) + max(gone, 0)} damaged in its {what}")
+        return bad
 
     def _intact_copy(self) -> sqlite3.Connection:
         """A temporary copy of a damaged store with its intact rows."""
         sums, old = self._row_checksums(), self._connection
-        names = sums.names
-        old.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        definitions = [sql for (sql,) in old.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")]
+        old.text_factory = _decode
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # SQLite's temporary database
         copy.execute("BEGIN")
-        for sql in definitions:
+        for (sql,) in old.execute("SELECT sql FROM sqlite_master WHERE type = 'table'").fetchall():
             copy.execute(sql)
         copy.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        columns = ", ".join(["rowid", "key", quoted(CHECKSUM_COLUMN), *map(quoted, names)])
-        insert = f"INSERT OR IGNORE INTO cells ({columns}) VALUES ({', '.join('?' * (3 + len(names)))})"
+        columns = ["rowid", "key", *map(quoted, (CHECKSUM_COLUMN, *sums.names))]
+        insert = insert_into("cells", columns, "OR IGNORE")
         seen: set[int] = set()
         missing, self.damage.rows = self.damage.missing, []
-        for row in self._readable_rows(names):
-            number, key, known, *values = row
+        for number, key, known, *values in self._readable_rows(sums.names):
             if number in seen:
                 continue
             seen.add(number)
             if _fails(sums, key, values, known):
                 self.damage.rows.append(_named(number, key))
             else:
-                copy.execute(insert, row)
+                copy.execute(insert, (number, key, known, *values))
         if self._totals.rows >= 0:
             self.damage.missing = max(missing, self._totals.rows - len(seen))
         for table, wanted in CHECKED_COLUMNS.items():
+            columns = [*wanted, quoted(CHECKSUM_COLUMN)]
             with suppress(*DATABASE_ERRORS):
-                for *values, known in old.execute(
-                    f"SELECT {', '.join(wanted)}, {quoted(CHECKSUM_COLUMN)} FROM {table}"
-                ):
+                for *values, known in old.execute(f"SELECT {', '.join(columns)} FROM {table}"):
                     if checksum(values) == known:
-                        copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * (len(wanted) + 1))})",
-                                     (*values, known))  # fmt: skip
+                        copy.execute(insert_into(table, columns, "OR IGNORE"), (*values, known))
         copy.execute("COMMIT")
         old.close()
         self._seen_version = copy.execute("PRAGMA data_version").fetchone()[0]
@@ -200,7 +185,7 @@ class VerifiedStore(Tables):
         ends = [0, 0]
         for end, order in enumerate(("ASC", "DESC")):
             try:
-                for row in self._connection.execute(self._scan(names, f"ORDER BY rowid {order}")):
+                for row in self._execute(self._scan(names, f"ORDER BY rowid {order}")):
                     ends[end] = row[0]
                     yield row
                 if end == 0:
@@ -209,10 +194,10 @@ class VerifiedStore(Tables):
                 continue
         for number in range(ends[0] + 1, min(ends[1] or ends[0] + MAX_ROWS_PROBED, ends[0] + MAX_ROWS_PROBED)):
             with suppress(*DATABASE_ERRORS):
-                yield from self._connection.execute(self._scan(names, "WHERE rowid = ?"), (number,)).fetchall()
+                yield from self._execute(self._scan(names, "WHERE rowid = ?"), (number,)).fetchall()
 
     def _data_version(self) -> int:
-        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        return int(self._execute("PRAGMA data_version").fetchone()[0])
 
     def _verify_new_rows(self) -> None:
         """Verify rows that another process has committed since the last check."""
@@ -225,8 +210,12 @@ class VerifiedStore(Tables):
                 raise StoreError(f"the store {self.path} was damaged while it was read: {self.damage.sentence()}")
 
 
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
 def _fails(sums: RowChecksums, key: Any, values: list[Any], known: Any) -> bool:
-    return not isinstance(key, bytes) or sums.of_sorted(key, values) != known
+    return not isinstance(key, bytes) or sums.of(key, values) != known
 
 
 def _named(number: int, key: Any) -> str:

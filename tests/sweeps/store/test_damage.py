@@ -245,7 +245,7 @@ def test_a_blob_is_covered_by_the_checksum_of_its_row(tmp_path):
 
 
 def test_a_damaged_index_is_found(whole, tmp_path):
-    """Its entries are keys: what is looked up there must be what the table has."""
+    """Its entries are keys, which must agree with the table."""
     path = copied(whole, tmp_path)
     with closing(sqlite3.connect(path)) as base:
         key = base.execute("SELECT key FROM cells WHERE rowid = 5").fetchone()[0]
@@ -302,7 +302,7 @@ def test_rows_have_one_checksum_only_if_they_are_equal(one, other):
     same = [repr(value) for value in one] == [repr(value) for value in other]
     assert (sums.of(b"k", one) == sums.of(b"k", other)) == same
     assert sums.of(b"k", one) != sums.of(b"l", one)
-    assert sums.of(b"k", one) == RowChecksums(["c", "b", "a"], {}).of(b"k", [one[2], one[0], one[1]])
+    assert sums.of(b"k", one) == RowChecksums(["c", "b", "a"], {}).of(b"k", one)  # by alphabetical order of columns
 
 
 def test_values_that_look_alike_have_different_checksums():
@@ -330,7 +330,7 @@ def test_rows_written_before_a_column_are_sound_after_it(tmp_path):
 # ---- the log
 
 
-def test_a_killed_writer_alarms_nobody(killed, tmp_path, capsys):
+def test_a_killed_writer_is_not_reported_as_damage(killed, tmp_path, capsys):
     for ends in LOGGED:
         path = copied(killed, tmp_path / str(len(ends)), ends)
         assert cli.main(["status", str(path)]) == 0
@@ -340,7 +340,7 @@ def test_a_killed_writer_alarms_nobody(killed, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ends", LOGGED, ids=["noted", "not noted"])
-def test_a_damaged_log_is_reported_each_time_and_a_sweep_goes_on(killed, tmp_path, monkeypatch, capsys, ends):
+def test_a_damaged_log_is_reported_each_time_and_a_sweep_continues(killed, tmp_path, monkeypatch, capsys, ends):
     monkeypatch.chdir(tmp_path)
     path = copied(killed, tmp_path, ends)
     log = Path(f"{path}-wal").read_bytes()
@@ -380,7 +380,7 @@ def test_a_store_that_lost_its_tables_with_the_log_is_reported(killed, tmp_path,
     assert cli.main(["status", "s.db"]) == 0
 
 
-def test_a_note_of_another_store_alarms_nobody(whole, killed, tmp_path):
+def test_a_note_of_another_store_is_ignored(whole, killed, tmp_path):
     """A new store in the place of one whose writer was killed."""
     path = copied(whole, tmp_path)
     shutil.copy(f"{killed}.lock", f"{path}.lock")
@@ -414,7 +414,7 @@ def test_every_flipped_bit_of_a_frame_is_found(killed, tmp_path):
 
 
 def test_frames_of_an_older_log_are_no_damage(tmp_path):
-    """SQLite begins a log again from its start, over older frames, which stay behind the new ones."""
+    """SQLite restarts a log at its beginning; frames of the older log remain after the new ones."""
     path = tmp_path / "s.db"
     with closing(sqlite3.connect(path)) as base:
         base.execute("PRAGMA journal_mode = WAL")
@@ -434,7 +434,7 @@ def test_frames_of_an_older_log_are_no_damage(tmp_path):
 
 @pytest.fixture
 def old(tmp_path):
-    """A store as it was before rows had checksums."""
+    """A store of schema 1, without checksums."""
     path = tmp_path / "old.db"
     sql(
         path,

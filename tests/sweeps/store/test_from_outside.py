@@ -30,7 +30,7 @@ def drag(g, lr=1e-4):
 
 
 def command(folder, words, package=PACKAGE, timeout=60):
-    """Run a command line in a process of its own."""
+    """Run a command line in a separate process."""
     return run([sys.executable, "-m", "quadsim", *words.split(" ")], folder, package, timeout)
 
 
@@ -133,7 +133,7 @@ def test_text_of_a_store_is_neutralised(tmp_path):
 # ---- damage
 
 
-def test_no_flipped_bit_changes_a_row_without_a_word(store, tmp_path, monkeypatch):
+def test_no_flipped_bit_changes_a_row_silently(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     good = exported(tmp_path, "s.db")[1]
     data, rng = store.read_bytes(), random.Random(20)

@@ -1,4 +1,4 @@
-"""A store may come from anybody: reading it runs nothing, shows no escape sequences and always answers."""
+"""A store may come from an untrusted source: reading it runs no code, prints no escape sequences and always ends."""
 
 import csv
 import errno
@@ -132,7 +132,7 @@ def test_a_table_with_any_name_and_default_of_a_column_is_read(command):
         assert not store.damage
 
 
-def test_a_network_that_a_store_names_is_not_waited_for(command, tmp_path):
+def test_a_device_named_as_network_in_a_store_does_not_block(command, tmp_path):
     os.mkfifo("pipe")
     made("s.db", [{}])
     command("status s.db")  # imports what it needs
@@ -216,7 +216,7 @@ def test_text_that_would_be_a_formula_is_none_in_csv_and_numbers_stay(command):
     assert {line[head.index("dim")] for line in lines} == {"-3"}
 
 
-def test_the_helpers_by_hand():
+def test_escaping_by_hand():
     assert printable("κ = 5·10³ – “ok”") == "κ = 5·10³ – “ok”"
     assert printable("a\x1b[0m\x85\u2066") == "a\\x1b[0m\\x85\\u2066"
     assert printable("x" * 100, 10) == "x" * 9 + "…"
@@ -262,7 +262,7 @@ def test_status_of_a_huge_sweep_answers_at_once(command, name):
 
 
 def test_status_of_many_large_sweeps_answers_at_once(command):
-    """Each of them is small enough to be counted cell by cell; all together are not."""
+    """Each is small enough to be counted cell by cell; all together are not."""
     made("s.db", [{}])
     with Store.writing("s.db") as store:
         for number in range(40):
@@ -299,7 +299,7 @@ def test_a_sweep_counts_what_it_does(command):
      "done = 'x'", "versions = 'null'", "keys = '" + "[" * 100_000 + "'", "began = NULL"],
 )  # fmt: skip
 def test_sweeps_with_other_values_are_reported(command, change):
-    """Whoever wrote them could have written the checksum too."""
+    """An attacker can write valid checksums too."""
     made("s.db", [{}])
     with closing(sqlite3.connect("s.db")) as base:
         base.execute(f"UPDATE sweeps SET {change}")

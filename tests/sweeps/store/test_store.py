@@ -1,4 +1,4 @@
-"""The store: one file, rows written once; whatever is wrong with the file is told, and the file is left alone."""
+"""The store: one file, rows written once; any fault of the file is reported, and the file is left unchanged."""
 
 import os
 import random
@@ -66,7 +66,7 @@ def test_a_row_is_written_once(folder):
         assert store.tally("status") == {"converged": 3}
 
 
-def test_a_row_that_failed_gives_way_to_one_that_did_not_and_never_the_other_way_round(folder):
+def test_a_result_replaces_an_error_and_never_the_reverse(folder):
     failed = {"key": key_of(1), "status": "error", "error": "why"}
     with Store.writing("s.db") as store:
         store.add([failed])
@@ -172,7 +172,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(folder, kind):
+def test_a_file_that_is_no_store_is_refused_and_left_unchanged(folder, kind):
     path = folder / "s.db"
     FOREIGN[kind](path)
     before = listing(folder)
@@ -184,8 +184,8 @@ def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(folder, kind):
         assert {name: data for name, data in listing(folder).items() if name in before} == before
 
 
-def test_another_programs_database_is_left_as_it_is_with_its_journal(folder):
-    """Opening a database to write would bring what its journal holds into its file."""
+def test_another_programs_database_and_its_journal_are_left_unchanged(folder):
+    """Opening a database for writing would apply its journal."""
     base = sqlite3.connect("f.db")
     base.execute("PRAGMA journal_mode = WAL")
     base.execute("CREATE TABLE t (x)")
@@ -232,8 +232,8 @@ def test_a_pipe_is_refused_and_not_waited_for(folder):
     assert "store=" in done.stdout
 
 
-def test_an_empty_file_is_room_for_a_store_but_no_store(folder):
-    """What a disk that was full at the first write leaves behind: nothing to lose, and the sweep goes on."""
+def test_an_empty_file_is_no_store_but_can_become_one(folder):
+    """A disk that was full at the first write leaves an empty file, and the sweep continues."""
     (folder / "s.db").touch()
     with pytest.raises(InputError, match="is not a store of a sweep"):
         Store("s.db")
@@ -242,8 +242,8 @@ def test_an_empty_file_is_room_for_a_store_but_no_store(folder):
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_random_bytes_in_a_store_are_told_in_one_sentence_or_change_a_value(tmp_path_factory, seed):
-    """Damage may hide in a number; otherwise it is told, whoever looks, and nothing is written."""
+def test_random_bytes_in_a_store_are_reported_in_one_sentence_or_change_a_value(tmp_path_factory, seed):
+    """Damage is reported in one sentence, or left to the checksums; the file is not written to."""
     whole = tmp_path_factory.getbasetemp() / "whole.db"
     if not whole.exists():
         qs.sweep(**GRID, store=whole)
@@ -271,7 +271,7 @@ def test_random_bytes_in_a_store_are_told_in_one_sentence_or_change_a_value(tmp_
 
 
 def test_a_full_disk_keeps_what_was_committed_and_the_same_call_continues(folder, monkeypatch):
-    """The portable way: SQLite itself is told that there are no more pages."""
+    """Portable: SQLite is limited to a number of pages."""
     asked = GRID | {"seed": range(40), "threads": 1}
     usual = Store._open
 
@@ -397,7 +397,7 @@ def test_a_row_takes_the_place_of_the_same_cell_by_other_code(folder):
         assert dict(store.rows(["steps_to_tol", "loss"])) == {1: 0.5, 2: 2 / 3}
 
 
-def test_a_merge_keeps_the_row_that_is_there_of_a_cell_by_other_code(folder):
+def test_a_merge_keeps_the_existing_row_of_a_cell_by_other_code(folder):
     made("new.db", [row(1, key=key_of(1, code=7), loss=0.5)])
     made("old.db", [row(1), row(2)])
     assert merged("new.db", "old.db") == [(1, 1)]
@@ -405,7 +405,7 @@ def test_a_merge_keeps_the_row_that_is_there_of_a_cell_by_other_code(folder):
         assert store.keys() == {key_of(1, code=7), key_of(2)}
 
 
-def test_merged_rows_are_there_once_and_conflicts_are_counted(folder):
+def test_merged_rows_occur_once_and_conflicts_are_counted(folder):
     made("a.db", [row(1), row(2, only_a=5)])
     made("b.db", [row(2, loss=9.0), row(3, only_b="x")])
     assert merged("all.db", "a.db", "b.db", "a.db", "b.db") == [(2, 0), (1, 1), (0, 0), (0, 1)]
@@ -422,7 +422,7 @@ def test_conflicts_are_counted_where_no_row_got_to_its_tolerance(folder):
     assert merged("a.db", "b.db") == [(0, 1)]
 
 
-def test_failed_rows_are_counted_as_what_they_are(folder):
+def test_failed_rows_are_counted_as_failed(folder):
     failed = {"key": key_of(1), "status": "error", "error": "why"}
     made("errors.db", [failed])
     made("done.db", [row(1)])
@@ -433,7 +433,7 @@ def test_failed_rows_are_counted_as_what_they_are(folder):
         assert store.tally("status") == {"converged": 1}
 
 
-def test_sweeps_are_told_of_after_a_merge(folder):
+def test_sweeps_are_listed_after_a_merge(folder):
     qs.sweep(**GRID, store="a.db")
     qs.sweep(**GRID | {"kappa": 1000}, store="b.db")
     merged("all.db", "a.db", "b.db")
