@@ -22,7 +22,7 @@ FLAGS = ("--help", "--version", "--json", "--dry-run")
 class CommandLine:
     """A command line.
 
-    ``texts`` are the keys as written, ``values`` their values, ``settings`` the texts of NAME.SETTING keys, and
+    ``texts`` are the texts of all keys, ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and
     ``names`` the words that are not key=value.
     """
 
@@ -38,19 +38,19 @@ class CommandLine:
         return "--json" in self.flags
 
     def recorded(self) -> dict[str, str]:
-        """The keys that name the files of a result, and that its recorded command line has."""
+        """The keys in the names of a result's files and in its recorded command line: all but out."""
         return {key: text for key, text in self.texts.items() if key != "out"}
 
 
 def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
-    """Split a command line; the first word that is not key=value is the command, `run` by default."""
+    """Split a command line; the first word that is not key=value is the command, by default `run`."""
     line = CommandLine()
     has_command = False
     for argument in arguments:
         if any("\ud800" <= letter <= "\udfff" for letter in argument):
             raise InputError(f"{checks.shown(argument)} is not UTF-8")
-        if found := CONTROL.search(argument):
-            raise InputError(f"{checks.shown(argument)} holds the control character {found[0]!r}: remove it")
+        if control := CONTROL.search(argument):
+            raise InputError(f"{checks.shown(argument)} holds the control character {control[0]!r}: remove it")
         if argument.startswith("-") and "=" not in argument:
             line.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
         elif "=" in argument:
@@ -71,7 +71,7 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
 
 
 def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = False) -> None:
-    """Refuse keys that the command does not take; settings of optimizers are checked where they are read."""
+    """Refuse keys that the command does not take; settings of optimizers are checked where they are parsed."""
     for key, text in line.texts.items():
         if key in keys:
             continue
@@ -87,8 +87,8 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
 
 
 def parse(line: CommandLine, keys: Mapping[str, Key]) -> None:
-    """The values of the keys; those with a default of the command line have it."""
+    """Parse the texts of the keys, or their defaults on the command line, into `line.values`."""
     for name, key in keys.items():
-        text = line.texts.get(name, "" if ":" in key.default else key.default)
+        text = line.texts.get(name, key.default)
         if text:
             line.values[name] = key.read(text)

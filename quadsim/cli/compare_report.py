@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from quadsim._format import compact, factor, ratio, signed_decades
+from quadsim.cli.console import table
 
 if TYPE_CHECKING:
     from quadsim.comparison.evaluation import EvaluationProtocol
@@ -22,7 +23,7 @@ Cells = dict[str, str]
 
 
 def rows_of(one: Comparison) -> list[Row]:
-    """The rows of the summary; an absent edge or failed is None, where a table has NaN."""
+    """The rows of the summary, with None instead of NaN for an absent "edge" or "failed"."""
     return [
         {**row, **{key: getattr(one.tuned[row["optimizer"]], key) for key in ("edge", "failed")}}
         for row in one.summary.to_dict("records")
@@ -34,34 +35,31 @@ def finding(one: Comparison) -> str:
     rows = rows_of(one)
     against = next(row for row in rows if row["optimizer"] == one.reference)
     others = [row for row in rows if row["optimizer"] != one.reference]
-    what = {"final-loss": "final loss", "steps-to-tol": f"steps to {one.protocol.tol:g}"}.get(
-        one.protocol.objective, "mean log loss"
-    )
-    begin = f"{one.problem.capitalize()}, {what}"
+    steps = f"steps to {one.protocol.tol:g}"
+    objectives = {"final-loss": "final loss", "steps-to-tol": steps, "mean-log-loss": "mean log loss"}
+    begin = f"{one.problem.capitalize()}, {objectives[one.protocol.objective]}"
     if not others:
         return f"{begin}: {against['label']} alone"
     failed = "" if against["verdict"] == "–" else f" ({against['verdict']})"
     if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
-        spans = ", ".join((f"{row['label']} " if len(others) > 1 else "") + _span_text(row, one) for row in others)
-        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({spans})"
+        intervals = ((f"{row['label']} " if len(others) > 1 else "") + _interval(row, one.protocol) for row in others)
+        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({', '.join(intervals)})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
-    parts = [_part(row, one) for row in ordered]
+    parts = [_part(row, one.protocol) for row in ordered]
     return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
 
 
-def _span_text(row: Row, one: Comparison) -> str:
+def _interval(row: Row, protocol: EvaluationProtocol) -> str:
     """`0.95–1.2×`: the interval of the difference; decades with their signs for "mean-log-loss"."""
-    decades = one.protocol.objective == "mean-log-loss"
-    text = signed_decades if decades else ratio
-    low, high = (text(row[end]) for end in ("low", "high"))
-    return f"{low} to {high} decades" if decades else f"{low}–{high}×"
+    if protocol.objective == "mean-log-loss":
+        return f"{signed_decades(row['low'])} to {signed_decades(row['high'])} decades"
+    return f"{ratio(row['low'])}–{ratio(row['high'])}×"
 
 
-def _part(row: Row, one: Comparison) -> str:
-    protocol = one.protocol
+def _part(row: Row, protocol: EvaluationProtocol) -> str:
     if row["verdict"] == "no difference found":
-        return f"{row['label']} no difference found ({_span_text(row, one)})"
+        return f"{row['label']} no difference found ({_interval(row, protocol)})"
     if row["verdict"] not in ("better", "worse") or math.isinf(row["difference"]):
         return f"{row['label']} {row['verdict']}"
     better = row["verdict"] == "better"
@@ -82,7 +80,7 @@ def method(one: Comparison) -> str:
 
 
 def notes(one: Comparison) -> Iterator[str]:
-    """Warnings that belong to the table."""
+    """Warnings below the table."""
     from quadsim.comparison.statistics import min_items
 
     starts = one.bands[one.bands["step"] == 0].set_index("optimizer")["median"]
@@ -131,12 +129,9 @@ def show_comparison(screen: Any, one: Comparison) -> None:
     """Print the finding, the table and the notes of one problem."""
     protocol, rows = one.protocol, rows_of(one)
     against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
-    screen.print(finding(one), style="bold", highlight=False)
-    screen.print(
-        f"{steps_text(protocol)}; tuned on seeds {_span(one.tuning_seeds)}, confirmed on {_span(one.seeds)}; "
-        f"{rows[0]['minimizer']} minimizer",
-        highlight=False,
-    )
+    screen.print(finding(one), style="bold")
+    seeds = f"tuned on seeds {_seeds_text(one.tuning_seeds)}, confirmed on {_seeds_text(one.seeds)}"
+    screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     decades = protocol.objective == "mean-log-loss"
     difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
     columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "p (Holm)", "verdict", "wins",
@@ -146,17 +141,14 @@ def show_comparison(screen: Any, one: Comparison) -> None:
     spare = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}, all_zero, {"wins"}, {"settings"}, {"median"}, {"best lr"},
              {"p (Holm)"}]  # fmt: skip
     _print_table(screen, columns, cells, spare)
-    if one.comparisons:
-        screen.print(method(one), highlight=False)
-    for note in notes(one):
-        screen.print(note, highlight=False)
-    screen.print()
+    for note in (*([method(one)] if one.comparisons else []), *notes(one), ""):
+        screen.print(note)
 
 
-def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], protocol: EvaluationProtocol) -> None:
+def show_tuned(screen: Any, rows: list[Row], tuned: list[Tuned], protocol: EvaluationProtocol) -> None:
     """Print the table of tuned settings and its notes."""
     decades = protocol.objective == "mean-log-loss"
-    screen.print(steps_text(protocol), highlight=False)
+    screen.print(steps_text(protocol))
     columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "underflow",
                "lr range", "lr/2", "2·lr", "tried"]  # fmt: skip
     cells = [
@@ -164,17 +156,17 @@ def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], protocol: Evalu
         for row in ({"against": None, "given": False, "verdict": "", **row} for row in rows)
     ]
     _print_table(screen, columns, cells, [{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
-    for row, best in zip(rows, found, strict=True):
+    for row, best in zip(rows, tuned, strict=True):
         for note in _tuning_notes(row, best.optimizer, protocol):
-            screen.print(f"{row['problem']}, {note}", highlight=False)
+            screen.print(f"{row['problem']}, {note}")
 
 
 def tuned_row(problem: BlockQuadratic, name: str, optimizer: Optimizer, best: Tuned) -> dict[str, Any]:
     """The tuned settings of one optimizer, as a row of a table."""
     others = ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr")
     top = best.tried[best.tried["best"]].iloc[0]
-    scale: Callable[[float], float] = float if best.objective == "mean-log-loss" else lambda value: 10.0**value
-    quartiles = {key: scale(top[key]) for key in ("lower", "median", "upper")}
+    decades = best.objective == "mean-log-loss"
+    quartiles = {key: float(top[key]) if decades else 10.0 ** top[key] for key in ("lower", "median", "upper")}
     return {
         "problem": problem.name, "minimizer": problem.minimizer_kind, "optimizer": name, "label": optimizer.label,
         "lr": best.settings["lr"], "settings": others, "edge": best.edge, "failed": best.failed,
@@ -184,21 +176,17 @@ def tuned_row(problem: BlockQuadratic, name: str, optimizer: Optimizer, best: Tu
     }  # fmt: skip
 
 
-def plain(row: Row) -> dict[str, Any]:
-    """The row for JSON: None for NaN and infinities, Python numbers for numpy's."""
-    found = {}
-    for key, value in row.items():
-        value = value.item() if hasattr(value, "item") else value
-        found[str(key)] = None if isinstance(value, float) and not math.isfinite(value) else value
-    return found
-
-
 def lr_text(row: Row) -> str:
     """The learning rate, marked if it is a factor or at the edge of the grid."""
     if row["failed"]:
         return "–"
-    shown = row["lr"] if isinstance(row["lr"], str) else f"{'×' if row['factor'] else ''}{row['lr']:.3g}"
-    return shown + {"lowest": " lowest", "highest": " highest"}.get(row["edge"], "")
+    lr = row["lr"] if isinstance(row["lr"], str) else f"{'×' if row['factor'] else ''}{row['lr']:.3g}"
+    return f"{lr} {row['edge']}" if row["edge"] else lr
+
+
+def lr_scale_note(rows: list[Row]) -> str:
+    names = dict.fromkeys(row["label"] for row in rows if row["factor"])
+    return f"; the lr of {', '.join(names)} is a factor on its best known ones" if names else ""
 
 
 def steps_text(protocol: EvaluationProtocol) -> str:
@@ -211,56 +199,54 @@ def steps_text(protocol: EvaluationProtocol) -> str:
 
 
 def _cells(row: Row, decades: bool, difference: str) -> Cells:
-    absent = not isinstance(row["against"], str)
     text = signed_decades if decades else ratio
     to = " to " if decades else "–"
-    span = ""
-    if not absent and not math.isnan(row["low"]):
-        span = f" ({text(row['low'])}{to}{text(row['high'])})"
-    cells = {
+    times = "" if decades else "×"
+    paired = {difference: "", "p (Holm)": "", "wins": ""}
+    if isinstance(row["against"], str):
+        interval = "" if math.isnan(row["low"]) else f" ({text(row['low'])}{to}{text(row['high'])})"
+        paired[difference] = text(row["difference"]) + interval
+        paired |= {"p (Holm)": f"{row['p_adjusted']:.2g}", "wins": f"{row['wins']:.0%}"}
+    lr_range = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}" if _is_number(row["lr_range"]) else ""
+    halved, doubled = (
+        (times if math.isfinite(row[key]) else "") + text(row[key]) if _is_number(row[key]) else ""
+        for key in ("halved", "doubled")
+    )
+    return {
+        **paired,
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
         "settings": row["settings"],
         "median": compact(row["median"]),
         "quartiles": f"{compact(row['lower'])}{to}{compact(row['upper'])}",
-        difference: "" if absent else f"{text(row['difference'])}{span}",
-        "p (Holm)": "" if absent else f"{row['p_adjusted']:.2g}",
         "verdict": row["verdict"],
-        "wins": "" if absent else f"{row['wins']:.0%}",
         "diverged": f"{row['diverged']:.0%}",
         "underflow": f"{row['underflow']:.0%}",
-        "lr range": "",
+        "lr range": lr_range,
+        "lr/2": halved,
+        "2·lr": doubled,
     }
-    if row["lr_range"] and not math.isnan(row["lr_range"]):
-        cells["lr range"] = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}"
-    for key, column in (("halved", "lr/2"), ("doubled", "2·lr")):
-        value = row[key]
-        sign = "" if decades or value in (None, math.inf, -math.inf) else "×"
-        cells[column] = "" if value is None or math.isnan(value) else sign + text(value)
-    return cells
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and not math.isnan(value)
 
 
 def _print_table(screen: Any, columns: list[str], rows: list[Cells], spare: list[set[str]]) -> None:
     """Print the table without empty columns; if it is too wide, without the spare ones, set by set."""
-    from rich import box
     from rich.cells import cell_len
-    from rich.table import Table
 
     columns = [column for column in columns if any(row[column] for row in rows)]
     widths = {column: max(cell_len(text) for text in (column, *(row[column] for row in rows))) for column in columns}
     for dropped in spare:
         if sum(widths[column] + 3 for column in columns) > screen.width:
             columns = [column for column in columns if column not in dropped]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        left = column in ("problem", "optimizer", "verdict", "settings")
-        table.add_column(column, justify="left" if left else "right")
-    for row in rows:
-        table.add_row(*(row[column] for column in columns))
-    screen.print(table, highlight=False)
+    cells = [[row[column] for column in columns] for row in rows]
+    words = ("problem", "optimizer", "verdict", "settings")
+    screen.print(table(columns, cells, left=words, wrap=columns, pad_edge=False))
 
 
-def _span(seeds: list[int]) -> str:
+def _seeds_text(seeds: list[int]) -> str:
     if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]}–{seeds[-1]}"
     return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from quadsim import _discovery
 from quadsim.keys import TABLE, Key, text
 
 FOLDER = Path(__file__).with_name("commands")
-WIDTH = 120
+WIDTH, INDENT = 120, 22  # columns; of the texts beside keys
 GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
 SHAPES = {"whole": "N", "real": "R", "flag": "true|false", "pair": "NxN", "words": "a,b", "numbers": "a,b", "text": "…"}
 
@@ -63,17 +64,18 @@ def _docstring(command: str) -> str:
 def _key_lines(keys: Iterable[Key]) -> list[str]:
     """A line or more for each key: its values, its help, its default."""
     lines = []
+    optimizers = ", ".join(info.name for info in _discovery.optimizers())
     for key in keys:
         words = "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
         head = f"  {key.name}={key.shape or words or SHAPES.get(key.kind, key.name[0].upper())}"
-        names = ", ".join(info.name for info in _discovery.optimizers())
-        help = key.help.replace("{optimizers}", names)
+        help = key.help.replace("{optimizers}", optimizers)
         if key.kind == "choice" and not words and not all(word in help for word in key.words):
             help += f": {', '.join(key.words)}"
-        default = key.default_value
-        help += "" if default is None else f" ({text(default)})"
-        space = " " * 22
-        body = textwrap.wrap(help, WIDTH - len(space), break_on_hyphens=False) or [""]
-        lines += [head] if len(head) > 20 else []
-        lines += [f"{'' if len(head) > 20 else head:<22}{body[0]}", *(space + line for line in body[1:])]
+        if key.default_value is not None:
+            help += f" ({text(key.default_value)})"
+        if len(head) > INDENT - 2:
+            lines.append(head)
+            head = ""
+        body = textwrap.wrap(help, WIDTH - INDENT, break_on_hyphens=False)
+        lines += [f"{start:<{INDENT}}{line}" for start, line in zip_longest([head], body, fillvalue="")]
     return lines

@@ -151,7 +151,7 @@ def test_underflow_is_a_column_and_a_note(command, tmp_path):
     code, out, err = command("compare", *words, "adam.lr=0.01", "rmsprop.lr=0.01")
     assert (code, err) == (0, "")
     assert "Case 3, final loss compared with Adam (underflow): RMSProp undecided" in out
-    assert "of its runs left float64's range, where a loss says nothing; their pairs are undecided" in out
+    assert "of its runs left float64's range, where losses are not valid; their pairs are undecided" in out
     (path,) = tmp_path.glob("figures/*-runs.csv")
     runs = read_csv(path)
     assert runs.loc[runs["status"] == "underflow", "score"].isna().all()

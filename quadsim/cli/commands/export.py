@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 from quadsim import _files
 from quadsim._validation import InputError, shown
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console
-from quadsim.cli.stores import STORE_KEY, print_damage, same_file, store_path
-from quadsim.keys import Key
+from quadsim.cli.stores import STORE_KEY, print_damage, print_line, same_file, store_path
+from quadsim.keys import Key, select
 from quadsim.sweeps.store import StoreError, csv_cell, json_text, printable
 
 if TYPE_CHECKING:
     from quadsim.sweeps.store import Store
 
-KEYS = {"store": STORE_KEY, "out": Key("out", "text", "the file", shape="rows.csv|rows.parquet")}
+KEYS = select(STORE_KEY, Key("out", "text", "the file", shape="rows.csv|rows.parquet"))
 NAMES = True
 
 
@@ -44,19 +44,17 @@ def main(line: CommandLine) -> int:
         if same_file(out, path):
             raise InputError(f"out={shown(str(out))} is the store itself: give another file")
         count = _write(out, lambda draft: kinds[out.suffix.lower()](store, draft))
-    if line.json:
-        print(json_text({"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}))
-    else:
-        console().print(printable(f"wrote {count:,} rows to {out}"), highlight=False, soft_wrap=True)
+    result = {"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}
+    outputs.report(line, result, lambda screen: print_line(screen, f"wrote {count:,} rows to {out}"), json_text)
     return print_damage(store)
 
 
 def _write(out: Path, fill: Callable[[Path], int]) -> int:
-    """Check the path and write the file atomically; what `fill` returns."""
+    """Check the path and write the file atomically; returns the result of `fill`."""
     try:
         if out.is_dir():
             raise InputError(f"out={shown(str(out))} is a folder: give a file")
-        out.exists()  # raises where the name is too long
+        out.exists()  # raises if the name is too long
         if "\0" in str(out):
             raise ValueError("a NUL in the name")
         if not out.absolute().parent.is_dir():
@@ -89,7 +87,7 @@ def _csv(store: Store, path: Path) -> int:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(map(csv_cell, columns))
-        safe = functools.lru_cache(maxsize=2**16)(csv_cell)  # texts are few, and repeated in every row
+        safe = functools.lru_cache(maxsize=2**16)(csv_cell)  # few distinct texts repeat in every row
         for batch in _batches(store, columns):
             writer.writerows([safe(v) if isinstance(v, str | bytes) else v for v in row] for row in batch)
             count += len(batch)
@@ -107,12 +105,14 @@ def _parquet(store: Store, path: Path) -> int:
     columns, count = ordered(store.columns()), 0
     kinds = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
     schema = pa.schema([(printable(name), kinds[store.kind(name)]) for name in columns])
+
+    def array(values: tuple, field: pa.Field) -> pa.Array:
+        safe = [None if value is None else printable(value) for value in values]
+        return pa.array(safe if pa.types.is_string(field.type) else values, type=field.type)
+
     with pq.ParquetWriter(path, schema) as writer:
         for batch in _batches(store, columns):
-            arrays = [
-                pa.array([None if v is None else printable(v) if pa.types.is_string(field.type) else v for v in values],
-                         type=field.type) for field, values in zip(schema, zip(*batch, strict=True), strict=True)
-            ]  # fmt: skip
+            arrays = list(map(array, zip(*batch, strict=True), schema))
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(batch)
     return count

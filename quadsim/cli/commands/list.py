@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from quadsim import _validation as checks
 from quadsim import keys
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.outputs import print_json
+from quadsim.cli.outputs import to_json
 
 if TYPE_CHECKING:
     from quadsim.spectra import Measured
@@ -40,7 +40,7 @@ def main(line: CommandLine) -> None:
     }
     kinds = [checks.choice("list", kind, listed) for kind in line.names] or [*listed]
     if line.json:
-        print_json({kind: listed[kind] for kind in kinds})
+        print(to_json({kind: listed[kind] for kind in kinds}))
         return
     for kind in kinds:
         print(kind)

@@ -20,29 +20,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quadsim import _validation as checks
 from quadsim._processes import ProcessPool, WorkerDiedError, exit_on_sigterm, unwind_on_sigterm
 from quadsim._validation import InputError
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console, counter, duration
-from quadsim.cli.outputs import print_json
-from quadsim.keys import Key
+from quadsim.cli.console import console, counter, duration, print_error, table
+from quadsim.cli.outputs import to_json
+from quadsim.keys import Key, select
 
 BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-KEYS = {
-    "fast": Key("fast", "flag", "few draws, into figures/fast", default="false"),
-    "redraw": Key("redraw", "flag", "draw from the tables that are there", default="false"),
-    "workers": Key("workers", "whole", "processes (one for each core)", bounds={"at_least": 1}),
-    "out": Key("out", "text", "where figures go (figures)", shape="FOLDER"),
-}
+KEYS = select(
+    Key("fast", "flag", "few draws, into figures/fast", default="false"),
+    Key("redraw", "flag", "draw from the tables that are there", default="false"),
+    Key("workers", "whole", "processes (one for each core)", bounds={"at_least": 1}),
+    Key("out", "text", "where figures go (figures)", shape="FOLDER"),
+)
 NAMES = True
 STYLES = {"reproduced": "green", "differs": "yellow", "cannot be checked": "cyan"}
-Outcome = tuple["dict[str, Any] | str", float]  # what is known of a figure, or what went wrong; and the seconds
+Outcome = tuple["dict[str, Any] | str", float]  # the record of a figure, or an error message; and the seconds
 
 
 @dataclass(frozen=True)
 class Task:
-    """Where figures go, and how they are made."""
+    """The folder of the figures, and how they are made."""
 
     folder: Path
     fast: bool
@@ -75,7 +74,7 @@ def main(line: CommandLine) -> int:
         ):
             if isinstance(outcome, str):
                 failed.append(path.stem)
-                _print_error(f"{path.name} failed: {outcome}")
+                print_error(f"{path.name} failed: {outcome}")
             else:
                 done[path] = outcome
                 if not line.json:
@@ -85,28 +84,24 @@ def main(line: CommandLine) -> int:
     twice = [one["name"] for one in made if [other["name"] for other in made].count(one["name"]) > 1]
     changed = [sentence for one in made for sentence in _changes(before.get(one["name"]), one)]
     if line.json:
-        print_json({"figures": made, "failed": failed, "changed": changed})
+        print(to_json({"figures": made, "failed": failed, "changed": changed}))
     else:
         took = duration(time.perf_counter() - began)
         summary = f"{len(made)} of {len(paths)} figures in {took}: {verdict_counts(made)}" if made else "no figure"
-        console().print(f"{summary}; in {folder}", highlight=False, soft_wrap=True)
+        console().print(f"{summary}; in {folder}", soft_wrap=True)
     for sentence in changed:
-        _print_error(f"not as recorded: {sentence}")
+        print_error(f"not as recorded: {sentence}")
     if twice:
-        _print_error(f"two scripts make {twice[0]}: one has overwritten the other")
-    kept = True
+        print_error(f"two scripts make {twice[0]}: one has overwritten the other")
+    updated = True
     in_clone = folder.resolve() == home and Path.cwd() == home.parent  # elsewhere, nothing outside `folder` is written
     if in_clone and made:
-        kept = _update_readme(home.parent / "README.md", read_records(home, skip_damaged=True))
-    return 1 if failed or changed or twice or not kept else 0
-
-
-def _print_error(sentence: str) -> None:
-    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr, flush=True)
+        updated = _update_readme(home.parent / "README.md", read_records(home, skip_damaged=True))
+    return 1 if failed or changed or twice or not updated else 0
 
 
 def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome]]:
-    """Each script and its outcome, from so many processes at a time."""
+    """Each script and its outcome, run in up to so many processes."""
     from quadsim.reproduce import scripts
 
     if workers == 1:
@@ -120,13 +115,13 @@ def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Pat
             suspects.append(path)
         else:
             yield path, outcome
-    for path in suspects:  # a process was ended: which of those that ran is to blame shows in processes of their own
+    for path in suspects:  # a worker died: run each script that it may have run in a process of its own
         for _, outcome in _pooled([path], task, 1):
             yield path, outcome or ("its process was ended, perhaps for want of memory", 0.0)
 
 
 def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome | None]]:
-    """Each script and what came of it; None where the process was ended."""
+    """Each script and its outcome; None if the worker died."""
     with exit_on_sigterm(), ProcessPool(workers, _set_up_worker) as pool:
         waiting = {pool.submit(unwind_on_sigterm, _make, path, task, True): path for path in paths}
         for done in as_completed(waiting):
@@ -137,7 +132,7 @@ def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path,
 
 
 def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
-    """One script's figure, or what went wrong; and how long it took. What it prints goes to standard error."""
+    """Run one script, with its output on standard error."""
     from quadsim.reproduce import scripts
 
     began = time.perf_counter()
@@ -148,7 +143,7 @@ def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
             outcome = scripts.load(path).make(task.folder, command, fast=task.fast, redraw=task.redraw)
     except InputError as error:
         outcome = str(error)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # the other figures are not to suffer
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # continue with the other figures
         if isinstance(error, KeyboardInterrupt) and not in_worker:
             raise
         if os.environ.get("QUADSIM_DEBUG"):
@@ -159,13 +154,13 @@ def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
 
 
 def _set_up_worker() -> None:
-    """Run before numpy is imported: several processes, each with BLAS on all cores, are slower than one."""
+    """Set one BLAS thread before numpy is imported: several processes with BLAS on all cores are slower than one."""
     for name in BLAS:
         os.environ.setdefault(name, "1")
 
 
 def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
-    """Verdicts that are not the recorded ones."""
+    """Verdicts that differ from the recorded ones."""
     if before is None:
         return []
     then = {one["what"]: one["verdict"] for one in before["checks"]}
@@ -191,23 +186,21 @@ def _update_readme(readme: Path, made: list[dict[str, Any]]) -> bool:
         if updated != text:
             _artifacts.write_text(readme, updated)
         return True
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or markers that are not as they should be
-        _print_error(f"{readme.name} could not be updated: {getattr(error, 'strerror', None) or error}")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or wrong markers
+        print_error(f"{readme.name} could not be updated: {getattr(error, 'strerror', None) or error}")
         return False
 
 
 def _show(made: dict[str, Any], seconds: float) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     screen = console()
-    where = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
-    screen.print(f"{made['name']}: {made['source']}{where}, {duration(seconds)}", style="bold", highlight=False)
-    shown = Table("", "published", "measured", "verdict", box=box.SIMPLE_HEAD)
+    arxiv = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
+    screen.print(f"{made['name']}: {made['source']}{arxiv}, {duration(seconds)}", style="bold")
+    rows = []
     for one in made["checks"]:
-        verdict = Text(one["verdict"], style=STYLES[one["verdict"]]).append(
-            f": {one['why']}" if one["why"] else "", style="default"
-        )
-        shown.add_row(one["what"], one["published"], one["measured"], verdict)
-    screen.print(shown, highlight=False)
+        why = f": {one['why']}" if one["why"] else ""
+        verdict = Text(one["verdict"], style=STYLES[one["verdict"]]).append(why, style="default")
+        rows.append([one["what"], one["published"], one["measured"], verdict])
+    columns = ("", "published", "measured", "verdict")
+    screen.print(table(columns, rows, left=columns, wrap=columns))
