@@ -280,7 +280,7 @@ DEFAULT_OPTIMIZERS = "gd,frozen-adam,block-gd"
 _CASE, _NOISE = "problems.cases:case", "problems.noise:Noise"
 _SCHEDULE, _SOLVE = "optimizers.schedules:Schedule", "engine.solver:solve"
 _problem = partial(Key, group="problem", used_by=_CASE)
-_measured = partial(Key, group="measured", used_by=_CASE)
+_measured = partial(Key, group="measured", used_by=_CASE, requires="case=1|case=2")
 _noise = partial(Key, group="run", used_by=_NOISE)
 _schedule = partial(Key, group="run", used_by=_SCHEDULE)
 _solve = partial(Key, group="run", used_by=_SOLVE)
@@ -292,15 +292,13 @@ TABLE = (
     _problem("case", "case", "a case of arXiv 2402.16788", ("problems.cases:CASES",), used_by="", shape="N"),
     _problem("spectrum", "spectrum", "or your own: the eigenvalues of each block, or the name of a law",
              ("spectra.synthetic:LAWS",), used_by="", shape="a,b/c,d"),
-    _measured("network", "text", "measured spectra (see spectra), or a file of your own (.npz, .csv)", shape="NAME",
-              requires="case=1|case=2"),
+    _measured("network", "text", "measured spectra (see spectra), or a file of your own (.npz, .csv)", shape="NAME"),
     _problem("blocks", "blocks", "for a law: how many blocks; for Cases 1 and 2: which blocks of the network",
              bounds=_UP_TO_MAX_DIM, used_by="problems.build:from_spectrum", shape="N or a,b"),
     _problem("block_size", "whole", "eigenvalues of each block: 30 in Cases 1 and 2, otherwise 3",
              bounds={"at_least": 1, "at_most": "problems.block_quadratic:LARGEST_BLOCK"}),
-    _measured("sampling", "choice", "how eigenvalues are drawn", ("spectra.library:SAMPLINGS",),
-              requires="case=1|case=2"),
-    _measured("sign", "choice", "which nodes count, and how", ("spectra.library:SIGNS",), requires="case=1|case=2"),
+    _measured("sampling", "choice", "how eigenvalues are drawn", ("spectra.library:SAMPLINGS",)),
+    _measured("sign", "choice", "which nodes count, and how", ("spectra.library:SIGNS",)),
     _measured("pool", "whole", "sampling leading: from the N largest (4/3 of block_size)", bounds=_UP_TO_MAX_DIM,
               requires="sampling=leading"),
     _measured("threshold", "real", "sampling above: this share of the largest (0.1)",

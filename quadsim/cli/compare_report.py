@@ -134,13 +134,10 @@ def show_comparison(screen: Any, one: Comparison) -> None:
     screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     decades = protocol.objective == "mean-log-loss"
     difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
-    columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "p (Holm)", "verdict", "wins",
-               "diverged", "underflow", "lr range", "lr/2", "2·lr"]  # fmt: skip
     cells = [_cells(row, decades, difference) for row in rows]
     all_zero = {column for column in ("diverged", "underflow") if all(row[column] == "0%" for row in cells)}
-    spare = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}, all_zero, {"wins"}, {"settings"}, {"median"}, {"best lr"},
-             {"p (Holm)"}]  # fmt: skip
-    _print_table(screen, columns, cells, spare)
+    first, last = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}], [{"settings"}, {"median"}, {"best lr"}, {"p (Holm)"}]
+    _print_table(screen, cells, spare=[*first, all_zero, {"wins"}, *last])
     for note in (*([method(one)] if one.comparisons else []), *notes(one), ""):
         screen.print(note)
 
@@ -149,13 +146,11 @@ def show_tuned(screen: Any, rows: list[Row], tuned: list[Tuned], protocol: Evalu
     """Print the table of tuned settings and its notes."""
     decades = protocol.objective == "mean-log-loss"
     screen.print(steps_text(protocol))
-    columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "underflow",
-               "lr range", "lr/2", "2·lr", "tried"]  # fmt: skip
-    cells = [
-        {**_cells(row, decades, ""), "problem": row["problem"], "tried": str(row["tried"])}
-        for row in ({"against": None, "given": False, "verdict": "", **row} for row in rows)
-    ]
-    _print_table(screen, columns, cells, [{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
+    cells = []
+    for row in rows:
+        common = _cells({"against": None, "given": False, "verdict": "", **row}, decades, "")
+        cells.append({"problem": row["problem"], **common, "tried": str(row["tried"])})
+    _print_table(screen, cells, spare=[{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
     for row, best in zip(rows, tuned, strict=True):
         for note in _tuning_notes(row, best.optimizer, protocol):
             screen.print(f"{row['problem']}, {note}")
@@ -166,14 +161,20 @@ def tuned_row(problem: BlockQuadratic, name: str, optimizer: Optimizer, best: Tu
     others = ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr")
     top = best.tried[best.tried["best"]].iloc[0]
     decades = best.objective == "mean-log-loss"
-    quartiles = {key: float(top[key]) if decades else 10.0 ** top[key] for key in ("lower", "median", "upper")}
     return {
-        "problem": problem.name, "minimizer": problem.minimizer_kind, "optimizer": name, "label": optimizer.label,
-        "lr": best.settings["lr"], "settings": others, "edge": best.edge, "failed": best.failed,
-        "factor": best.factor, "tried": len(best.tried), **quartiles,
-        "diverged": float(top["diverged"]), "underflow": float(top["underflow"]), "slack": best.slack,
+        "problem": problem.name,
+        "minimizer": problem.minimizer_kind,
+        "optimizer": name,
+        "label": optimizer.label,
+        "lr": best.settings["lr"],
+        "settings": others,
+        **{key: getattr(best, key) for key in ("edge", "failed", "factor")},
+        "tried": len(best.tried),
+        **{key: float(top[key]) if decades else 10.0 ** top[key] for key in ("lower", "median", "upper")},
+        **{key: float(top[key]) for key in ("diverged", "underflow")},
+        "slack": best.slack,
         **best.sensitivity(),
-    }  # fmt: skip
+    }
 
 
 def lr_text(row: Row) -> str:
@@ -199,44 +200,42 @@ def steps_text(protocol: EvaluationProtocol) -> str:
 
 
 def _cells(row: Row, decades: bool, difference: str) -> Cells:
+    """The cells of a row by column, in order; those of a comparison are empty if there is none."""
     text = signed_decades if decades else ratio
     to = " to " if decades else "–"
-    times = "" if decades else "×"
-    paired = {difference: "", "p (Holm)": "", "wins": ""}
-    if isinstance(row["against"], str):
-        interval = "" if math.isnan(row["low"]) else f" ({text(row['low'])}{to}{text(row['high'])})"
-        paired[difference] = text(row["difference"]) + interval
-        paired |= {"p (Holm)": f"{row['p_adjusted']:.2g}", "wins": f"{row['wins']:.0%}"}
-    lr_range = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}" if _is_number(row["lr_range"]) else ""
-    halved, doubled = (
-        (times if math.isfinite(row[key]) else "") + text(row[key]) if _is_number(row[key]) else ""
-        for key in ("halved", "doubled")
-    )
-    return {
-        **paired,
+    paired = isinstance(row["against"], str)
+    interval = f" ({text(row['low'])}{to}{text(row['high'])})" if paired and not math.isnan(row["low"]) else ""
+    cells = {
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
         "settings": row["settings"],
         "median": compact(row["median"]),
         "quartiles": f"{compact(row['lower'])}{to}{compact(row['upper'])}",
+        difference: text(row["difference"]) + interval if paired else "",
+        "p (Holm)": f"{row['p_adjusted']:.2g}" if paired else "",
         "verdict": row["verdict"],
+        "wins": f"{row['wins']:.0%}" if paired else "",
         "diverged": f"{row['diverged']:.0%}",
         "underflow": f"{row['underflow']:.0%}",
-        "lr range": lr_range,
-        "lr/2": halved,
-        "2·lr": doubled,
+        "lr range": "",
     }
+    if _is_number(row["lr_range"]):
+        cells["lr range"] = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}"
+    for key, column in (("halved", "lr/2"), ("doubled", "2·lr")):
+        times = "×" if not decades and _is_number(row[key]) and math.isfinite(row[key]) else ""
+        cells[column] = times + text(row[key]) if _is_number(row[key]) else ""
+    return cells
 
 
 def _is_number(value: float | None) -> bool:
     return value is not None and not math.isnan(value)
 
 
-def _print_table(screen: Any, columns: list[str], rows: list[Cells], spare: list[set[str]]) -> None:
+def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> None:
     """Print the table without empty columns; if it is too wide, without the spare ones, set by set."""
     from rich.cells import cell_len
 
-    columns = [column for column in columns if any(row[column] for row in rows)]
+    columns = [column for column in rows[0] if any(row[column] for row in rows)]
     widths = {column: max(cell_len(text) for text in (column, *(row[column] for row in rows))) for column in columns}
     for dropped in spare:
         if sum(widths[column] + 3 for column in columns) > screen.width:

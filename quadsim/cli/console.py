@@ -28,12 +28,7 @@ def console() -> Any:
 
 
 def table(
-    columns: Iterable[str],
-    rows: Iterable[Iterable[Any]],
-    *,
-    left: Container[str] = (),
-    wrap: Container[str] = (),
-    **options: Any,
+    columns: Iterable[str], rows: Iterable[Any], *, left: Container[str] = (), wrap: Container[str] = (), **options: Any
 ) -> Table:
     """A table of texts: columns are aligned right but for those in `left`, on one line but for those in `wrap`."""
     from rich import box

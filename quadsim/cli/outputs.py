@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +48,7 @@ def _words(command: str) -> list[str]:
 
 
 def save(
-    line: CommandLine,
-    figures: Any,
-    tables: dict[str, pd.DataFrame],
-    result: dict[str, Any],
-    *,
-    name: str = "",
-    **settings: Any,
+    line: CommandLine, figures: Any, tables: dict[str, Any], result: dict[str, Any], *, name: str = "", **settings: Any
 ) -> None:
     """Write figures, tables and settings to the folder of out=, and add the paths to the result, as "files".
 
@@ -79,7 +73,7 @@ def report(
     result: Any,
     show: Callable[[Any], None],
     to_json: Callable[[Any], str] = to_json,
-    files: Iterable[Any] = (),
+    files: Any = (),
 ) -> None:
     """Print the result: as JSON with --json, otherwise by `show`, which takes the console, and the paths of files.
 

@@ -36,3 +36,11 @@ def optimizers(line: CommandLine, settings: Mapping[str, str] | None = None) -> 
 
     settings = line.settings if settings is None else settings
     return from_keys.read(line.values["optimizers"], settings, line.values.get("rules", ()))
+
+
+def engines(optimizers: list[Optimizer], options: Mapping[str, Any]) -> list[str]:
+    """The engine that runs each optimizer under these arguments of `solve`."""
+    from quadsim.engine.solver import engine_for
+
+    changing = options["noise"].any or options["schedule"].changes
+    return [engine_for(optimizer, options["engine"], changing) for optimizer in optimizers]

@@ -6,31 +6,18 @@ import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadsim._validation import InputError
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import print_error
 from quadsim.keys import Key
-from quadsim.sweeps.store import json_text, printable
-
-if TYPE_CHECKING:
-    from quadsim.sweeps.store import Store
+from quadsim.sweeps.store import Store, json_text, printable
 
 STORE_KEY = Key("store", "text", "the file of rows; a word without a key may name it", shape="FILE.db")
-MEDIAN_COLUMNS = (
-    "optimizer",
-    "seed",
-    "tol",
-    "status",
-    "steps_to_tol",
-    "last_step",
-    "predicted_rate",
-    "js_distance",
-    "arrangement",
-    "arrangements",
-)
+RUN_COLUMNS = ("optimizer", "seed", "tol", "status", "steps_to_tol", "last_step", "predicted_rate")
+SPECTRUM_COLUMNS = ("js_distance", "arrangement", "arrangements")
 MAX_LINE_SHOWN = 1000  # characters of a line on standard output
 MAX_REASONS = 5  # lines of a kind
 
@@ -53,7 +40,7 @@ def columns_for_medians(store: Store, *names: str) -> list[str]:
     from quadsim.sweeps.axes import RESULTS
 
     settings = [name for name in store.varying() if name not in RESULTS]
-    wanted = dict.fromkeys([*names, *settings, *MEDIAN_COLUMNS, *ORIGINS.values()])
+    wanted = dict.fromkeys([*names, *settings, *RUN_COLUMNS, *SPECTRUM_COLUMNS, *ORIGINS.values()])
     stored = store.columns()
     return [name for name in wanted if name in stored]
 

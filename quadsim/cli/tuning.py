@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TUNE = "comparison.tuning:tune"
 _UP_TO_12 = {"at_least": 0, "at_most": 12}
+_LRS = "learning rates to try for all; NAME.lr=a,b and NAME.beta2=a,b for one"
 _STEPS = "steps of each run (500; to tol: at most 100000)"
 _SHARED = [
     key for key in keys.select("problem", "measured", "run", "out").values() if key.name not in ("seed", "engine")
@@ -31,13 +32,7 @@ KEYS = keys.select(
     replace(keys.KEYS["tol"], used_by=_TUNE, bounds={"above": 0, "below": 1}),
     replace(keys.KEYS["max_steps"], used_by=_TUNE, help=_STEPS),
     Key("objective", "choice", "what is minimised", ("comparison.evaluation:OBJECTIVES",), used_by=_TUNE),
-    Key(
-        "lrs",
-        "numbers",
-        "learning rates to try for all; NAME.lr=a,b and NAME.beta2=a,b for one",
-        bounds={"above": 0},
-        shape="1e-4:1:log9",
-    ),
+    Key("lrs", "numbers", _LRS, bounds={"above": 0}, shape="1e-4:1:log9"),
     Key("refine", "whole", "rounds of midpoints around the best learning rate (3)", (), _UP_TO_12, used_by=_TUNE),
     Key("extend", "whole", "decades beyond the edge of the grid (4)", (), _UP_TO_12, used_by=_TUNE),
 )

@@ -141,9 +141,8 @@ def _show(screen: Any, plan: Plan, result: dict[str, Any]) -> None:
         screen.print(_steps(plan, result["steps"], wide=wide))
         ratios = "beside them how many times quadsim's" if wide else "of the peers how many times quadsim's"
         screen.print(f"Microseconds per step and run, and {ratios} (red: quicker than quadsim).")
-        screen.print(
-            "dgemm: flops of H·w beside those of numpy's matrix product on as many threads, in the same turns."
-        )
+        note = "dgemm: flops of H·w beside those of numpy's matrix product on as many threads, in the same turns."
+        screen.print(note)
     if result.get("problems"):
         screen.print(_problems(result["problems"]))
     if result.get("start"):
@@ -194,8 +193,9 @@ def _problems(rows: list[dict[str, Any]]) -> Table:
 
 
 def _starts(rows: list[dict[str, Any]]) -> Table:
-    times = [["" if row[key] is None else f"{row[key]:.2f} s" for key in ("cold", "warm")] for row in rows]
-    cells = [[row["start"], *texts] for row, texts in zip(rows, times, strict=True)]
+    cells = [
+        [row["start"], "" if row["cold"] is None else f"{row['cold']:.2f} s", f"{row['warm']:.2f} s"] for row in rows
+    ]
     return _table(("a new process", "cold", "warm"), cells)
 
 

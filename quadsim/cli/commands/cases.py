@@ -19,12 +19,9 @@ from quadsim.cli.console import counter, table
 if TYPE_CHECKING:
     from quadsim.engine.trajectory import Trajectory
 
+_SHARED = keys.select("kappa", "rotation", "minimizer", "run", "out")
 KEYS = keys.select(
-    "kappa",
-    "rotation",
-    "minimizer",
-    "run",
-    "out",
+    *_SHARED.values(),
     replace(keys.KEYS["case"], several=True, default="1,2,3,4"),
     replace(keys.KEYS["seed"], several=True, default="0..29"),
     replace(keys.KEYS["optimizers"], default="gd,frozen-adam"),
@@ -42,9 +39,7 @@ def main(line: CommandLine) -> None:
     from quadsim.engine import solver
     from quadsim.engine.table import bands, quartiles, summary
 
-    changing = options["noise"].any or options["schedule"].changes
-    for optimizer in optimizers:
-        solver.engine_for(optimizer, options["engine"], changing)
+    reading.engines(optimizers, options)  # raises if an optimizer cannot run
     outputs.check_folder(line)
     runs: list[Trajectory] = []
     with counter("draws", len(draws) * len(seeds)) as show:

@@ -7,6 +7,7 @@ python -m quadsim compare case=3 optimizers=adam,rmsprop adam.beta2=0.9,0.99 lrs
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
@@ -18,16 +19,10 @@ if TYPE_CHECKING:
     from quadsim.comparison.paired import Comparison
 
 _COMPARE = "comparison.paired:compare"
+_TUNING_SEED = "the draws to tune on (as many, after those of seed)"
 KEYS = keys.select(
     *tuning.KEYS.values(),
-    Key(
-        "tuning_seed",
-        "whole",
-        "the draws to tune on (as many, after those of seed)",
-        bounds=keys.KEYS["seed"].bounds,
-        used_by=_COMPARE,
-        several=True,
-    ),
+    replace(tuning.KEYS["seed"], name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
     Key("reference", "text", "the optimizer that others are compared with (the first)", used_by=_COMPARE, shape="NAME"),
     Key("level", "real", "of the intervals and tests", bounds={"above": 0, "below": 1}, used_by=_COMPARE),
 )
@@ -67,9 +62,7 @@ def _result(comparisons: list[Comparison]) -> dict[str, Any]:
         "max_steps": first.protocol.max_steps,
         "seed": first.seeds,
         "tuning_seed": first.tuning_seeds,
-        "reference": first.reference,
-        "level": first.level,
-        "comparisons": first.comparisons,
+        **{key: getattr(first, key) for key in ("reference", "level", "comparisons")},
         "method": compare_report.method(first),
         "findings": {one.problem: compare_report.finding(one) for one in comparisons},
         "comparison": [row for one in comparisons for row in outputs.records(one.summary)],

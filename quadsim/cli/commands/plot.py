@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +23,10 @@ from quadsim.cli import arguments, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import table as console_table
 from quadsim.keys import DEFAULT_OPTIMIZERS, Key
-from quadsim.sweeps.store import csv_table, printable
+from quadsim.sweeps.store import Store, csv_table, printable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from quadsim.sweeps.store import Store
 
 OWN_KEYS = keys.select(
     stores.STORE_KEY,
@@ -42,18 +39,7 @@ KEYS = {**keys.select("problem", "measured", "run"), **OWN_KEYS}
 SETTINGS = True
 NAMES = True
 PARSE = False  # the other keys select rows
-RESULTS = (
-    "steps_to_tol",
-    "last_step",
-    "loss",
-    "grad_norm",
-    "kappa_eff",
-    "r",
-    "js_distance",
-    "predicted_rate",
-    "measured_rate",
-    "seconds",
-)
+NOT_DRAWN = ("status", "dim", "max_block_kappa", "arrangement", "arrangements", "error")  # results
 MAX_ROWS_SHOWN = 40  # slopes on the screen
 
 
@@ -63,7 +49,6 @@ def main(line: CommandLine) -> int:
     from quadsim import plots
     from quadsim.plots.aggregate import arrangement_counts, axes_of, fits, seeds
     from quadsim.plots.captions import arrangement_caption
-    from quadsim.sweeps.store import Store
 
     outputs.check_folder(line)
     with Store(path) as store:
@@ -105,8 +90,7 @@ def main(line: CommandLine) -> int:
     return stores.print_damage(store)
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """The rows to draw, the axes that were swept, in order, and the requested x and y."""
 
     frame: pd.DataFrame
@@ -118,13 +102,14 @@ class _Rows:
 
 def _read(store: Store, texts: dict[str, str]) -> _Rows:
     """The selected rows: every setting in which they differ, and the results that a figure needs."""
-    from quadsim.sweeps.axes import COLUMN_DEFAULTS
+    from quadsim.sweeps.axes import COLUMN_DEFAULTS, RESULTS
 
     stored, sweeps = store.columns(), store.sweeps()
     if not len(store):
         raise InputError(f"{store.path} has no rows yet")
     selectors = {key: _column(key, stored) for key in texts if key not in OWN_KEYS}
-    y = checks.choice("y", texts.get("y", "steps_to_tol"), [name for name in RESULTS if name in stored])
+    drawn = [name for name in RESULTS if name in stored and name not in NOT_DRAWN]
+    y = checks.choice("y", texts.get("y", "steps_to_tol"), drawn)
     x = _column(texts["x"], stored, "x") if "x" in texts else None
     frame = store.frame(stores.columns_for_medians(store, y, *selectors.values()))
     for name, default in COLUMN_DEFAULTS.items():  # rows of merged stores may leave out defaults

@@ -14,9 +14,9 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from quadsim.cli.console import console, counter, duration, print_error, table
 from quadsim.cli.outputs import to_json
 from quadsim.keys import Key, select
 
-BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 KEYS = select(
     Key("fast", "flag", "few draws, into figures/fast", default="false"),
     Key("redraw", "flag", "draw from the tables that are there", default="false"),
@@ -37,15 +37,6 @@ KEYS = select(
 NAMES = True
 STYLES = {"reproduced": "green", "differs": "yellow", "cannot be checked": "cyan"}
 Outcome = tuple["dict[str, Any] | str", float]  # the record of a figure, or an error message; and the seconds
-
-
-@dataclass(frozen=True)
-class Task:
-    """The folder of the figures, and how they are made."""
-
-    folder: Path
-    fast: bool
-    redraw: bool
 
 
 def main(line: CommandLine) -> int:
@@ -68,10 +59,9 @@ def main(line: CommandLine) -> int:
         raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
     before = {one["name"]: one for one in read_records(home, skip_damaged=True)}
     began, done, failed = time.perf_counter(), {}, []
+    make = partial(_make, folder=folder, fast=fast, redraw=line.values["redraw"])
     with counter("figures", len(paths)) as show:
-        for path, (outcome, seconds) in _outcomes(
-            paths, Task(folder, fast, line.values["redraw"]), min(workers, len(paths))
-        ):
+        for path, (outcome, seconds) in _outcomes(paths, make, min(workers, len(paths))):
             if isinstance(outcome, str):
                 failed.append(path.stem)
                 print_error(f"{path.name} failed: {outcome}")
@@ -82,7 +72,7 @@ def main(line: CommandLine) -> int:
             show(len(done) + len(failed), path.stem)
     made = [done[path] for path in paths if path in done]
     twice = [one["name"] for one in made if [other["name"] for other in made].count(one["name"]) > 1]
-    changed = [sentence for one in made for sentence in _changes(before.get(one["name"]), one)]
+    changed = [sentence for one in made if one["name"] in before for sentence in _changes(before[one["name"]], one)]
     if line.json:
         print(to_json({"figures": made, "failed": failed, "changed": changed}))
     else:
@@ -100,30 +90,30 @@ def main(line: CommandLine) -> int:
     return 1 if failed or changed or twice or not updated else 0
 
 
-def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome]]:
+def _outcomes(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome]]:
     """Each script and its outcome, run in up to so many processes."""
     from quadsim.reproduce import scripts
 
     if workers == 1:
         for path in paths:
-            yield path, _make(path, task)
+            yield path, make(path)
         return
     order = sorted(paths, key=lambda path: not scripts.is_slow(path))  # slow ones first
     suspects = []
-    for path, outcome in _pooled(order, task, workers):
+    for path, outcome in _pooled(order, make, workers):
         if outcome is None:
             suspects.append(path)
         else:
             yield path, outcome
     for path in suspects:  # a worker died: run each script that it may have run in a process of its own
-        for _, outcome in _pooled([path], task, 1):
+        for _, outcome in _pooled([path], make, 1):
             yield path, outcome or ("its process was ended, perhaps for want of memory", 0.0)
 
 
-def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome | None]]:
+def _pooled(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome | None]]:
     """Each script and its outcome; None if the worker died."""
     with exit_on_sigterm(), ProcessPool(workers, _set_up_worker) as pool:
-        waiting = {pool.submit(unwind_on_sigterm, _make, path, task, True): path for path in paths}
+        waiting = {pool.submit(unwind_on_sigterm, partial(make, in_worker=True), path): path for path in paths}
         for done in as_completed(waiting):
             try:
                 yield waiting[done], pool.result(done)
@@ -131,16 +121,16 @@ def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path,
                 yield waiting[done], None
 
 
-def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
+def _make(path: Path, *, folder: Path, fast: bool, redraw: bool, in_worker: bool = False) -> Outcome:
     """Run one script, with its output on standard error."""
     from quadsim.reproduce import scripts
 
     began = time.perf_counter()
-    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if task.fast else [])])
+    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if fast else [])])
     outcome: dict[str, Any] | str
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            outcome = scripts.load(path).make(task.folder, command, fast=task.fast, redraw=task.redraw)
+            outcome = scripts.load(path).make(folder, command, fast=fast, redraw=redraw)
     except InputError as error:
         outcome = str(error)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # continue with the other figures
@@ -155,14 +145,12 @@ def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
 
 def _set_up_worker() -> None:
     """Set one BLAS thread before numpy is imported: several processes with BLAS on all cores are slower than one."""
-    for name in BLAS:
+    for name in BLAS_VARIABLES:
         os.environ.setdefault(name, "1")
 
 
-def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Verdicts that differ from the recorded ones."""
-    if before is None:
-        return []
     then = {one["what"]: one["verdict"] for one in before["checks"]}
     return [
         f"{now['name']}, {one['what']}: {one['verdict']}, was: {then[one['what']]}"

@@ -49,10 +49,8 @@ def _solve_all(problem: BlockQuadratic, optimizers: list[Optimizer], **options: 
     from quadsim.engine import solver
     from quadsim.engine.trajectory import MAX_STEPS
 
-    changing = options["noise"].any or options["schedule"].changes
-    engines = [solver.engine_for(one, options["engine"], changing) for one in optimizers]
     runs = []
-    for optimizer, engine in zip(optimizers, engines, strict=True):
+    for optimizer, engine in zip(optimizers, reading.engines(optimizers, options), strict=True):
         total = solver.step_limit(engine, options["max_steps"], options["tol"]) or MAX_STEPS
         unit = "steps" if engine == "compiled" else "steps searched"
         with counter(unit, total, optimizer.label) as show:

@@ -1,9 +1,9 @@
 """Describe a store: its sweeps, how far each is, how its cells ended, which rows can be reused.
 
   python -m quadsim status sweep.db
-  python -m quadsim status store=sweep.db rules=mine.py    check the rows of a user's rules too
+  python -m quadsim status store=sweep.db rules=mine.py    check the rows of user-defined rules too
 
-Code that the store names is not loaded; rules= loads a user's rules.
+Code that the store names is not loaded; rules= loads user-defined rules.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from quadsim import keys
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.stores import MAX_REASONS, STORE_KEY, print_damage, print_line, report, store_path
+from quadsim.sweeps.store import KEY_HALF, Store
 
 KEYS = keys.select(STORE_KEY, keys.KEYS["rules"])
 NAMES = True
@@ -21,8 +22,6 @@ NAMES = True
 
 def main(line: CommandLine) -> int:
     path = store_path(line)
-    from quadsim.sweeps.store import KEY_HALF, Store
-
     with Store(path) as store, store.snapshot():
         from quadsim.optimizers import from_keys
         from quadsim.sweeps.reuse import Progress, reuse
@@ -36,11 +35,19 @@ def main(line: CommandLine) -> int:
             sweeps.append({**one, "done": done, "exact": exact})
         code = reuse(store)
         result: dict[str, Any] = {
-            "store": str(path), "rows": len(store), "bytes": path.stat().st_size, "busy": store.busy,
-            "status": _named(store.tally("status")), "optimizer": _named(store.tally("optimizer")),
-            "reusable": code.reusable, "stale": code.stale, "unchecked": code.unknown, "sweeps": sweeps,
-            "errors": _named(store.tally("error")), "checksums": store.checked, "damage": store.damage.facts(),
-        }  # fmt: skip
+            "store": str(path),
+            "rows": len(store),
+            "bytes": path.stat().st_size,
+            "busy": store.busy,
+            **{column: _named(store.tally(column)) for column in ("status", "optimizer")},
+            "reusable": code.reusable,
+            "stale": code.stale,
+            "unchecked": code.unknown,
+            "sweeps": sweeps,
+            "errors": _named(store.tally("error")),
+            "checksums": store.checked,
+            "damage": store.damage.facts(),
+        }
         result["errors"].pop("none", None)
     report(line, result, lambda screen: _show(screen, result))
     return print_damage(store)

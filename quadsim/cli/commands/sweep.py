@@ -20,13 +20,12 @@ from quadsim import keys
 from quadsim.cli import arguments, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
-from quadsim.cli.stores import MAX_LINE_SHOWN, MAX_REASONS, print_damage, printable
+from quadsim.cli.stores import MAX_LINE_SHOWN, MAX_REASONS, print_damage
 from quadsim.keys import Key
-from quadsim.sweeps import store as store_files
+from quadsim.sweeps.store import Store, json_text, printable, store_exists
 
 if TYPE_CHECKING:
     from quadsim.sweeps import Grid, Plan
-    from quadsim.sweeps.store import Store
 
 FOLDER = Path("figures")  # of stores that are not named
 MAX_ROWS_SHOWN = 40  # rows of a table on the screen
@@ -64,18 +63,18 @@ def main(line: CommandLine) -> int:
         return sweeps.plan(grid, store, workers=_workers(values), retry=values["retry"])
 
     path = Path(values["store"]) if "store" in values else _default_path(texts)
-    exists = ("store" in values or FOLDER.exists()) and store_files.store_exists(path)
+    exists = ("store" in values or FOLDER.exists()) and store_exists(path)
     if "--dry-run" in line.flags:
         if not exists:
             return _print_plan(line, plan_for(None), path)
-        with store_files.Store(path, new=True) as store:
+        with Store(path, new=True) as store:
             return _print_plan(line, plan_for(store), path) | print_damage(store)
     start = time.perf_counter()
     with contextlib.ExitStack() as stack:
         unused = stack.enter_context(stores.removed_if_unused(path))
         if "store" not in values:
             FOLDER.mkdir(exist_ok=True)
-        store = stack.enter_context(store_files.Store.writing(path, RESULTS))
+        store = stack.enter_context(Store.writing(path, RESULTS))
         print_damage(store)  # lost rows are computed again
         plan = plan_for(store)
         try:
@@ -145,7 +144,7 @@ def _many(count: int, what: str) -> str:
 def _print_plan(line: CommandLine, plan: Plan, path: Path) -> int:
     """The output of a dry run."""
     if line.json:
-        print(store_files.json_text({"store": str(path), **plan.row()}, indent=2))
+        print(json_text({"store": str(path), **plan.row()}, indent=2))
     else:
         _show_plan(plan, path, sys.stdout)
         print("nothing was run: leave out --dry-run to run it")
