@@ -46,17 +46,18 @@ def constant(reference: str) -> Any:
 
 def _statement(module: str, pattern: str) -> str:
     """The text of the top-level statement that begins with the pattern."""
-    text = _text(module)
-    matches = list(re.finditer(rf"^(?:{pattern})", text, re.M))
+    source = text(module)
+    matches = list(re.finditer(rf"^(?:{pattern})", source, re.M))
     if not matches:
         raise LookupError(f"quadsim.{module} has no {pattern}")
     start = matches[-1]  # the definition itself comes after its overloads
-    end = re.compile(r"\n(?=[^\s)\]}])").search(text, start.end())
-    return text[start.start() : len(text) if end is None else end.start() + 1]
+    end = re.compile(r"\n(?=[^\s)\]}])").search(source, start.end())
+    return source[start.start() : len(source) if end is None else end.start() + 1]
 
 
 @cache
-def _text(module: str) -> str:
+def text(module: str) -> str:
+    """The source text of a module or package."""
     path = os.path.join(_FOLDER, *module.split("."))
     with open(f"{path}.py" if os.path.exists(f"{path}.py") else os.path.join(path, "__init__.py"), "rb") as file:
         return file.read().decode()

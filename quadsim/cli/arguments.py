@@ -15,7 +15,6 @@ from quadsim._validation import InputError
 from quadsim.keys import Key, check_renamed
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
-FLAGS = ("--help", "--version", "--json", "--dry-run")
 
 
 @dataclass
@@ -43,7 +42,10 @@ class CommandLine:
 
 
 def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
-    """Split a command line; the first word that is not key=value is the command, by default `run`."""
+    """Split a command line; the first word that is not key=value is the command, by default `run`.
+
+    Flags are not checked.
+    """
     line = CommandLine()
     has_command = False
     for argument in arguments:
@@ -52,7 +54,7 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
         if control := CONTROL.search(argument):
             raise InputError(f"{checks.shown(argument)} holds the control character {control[0]!r}: remove it")
         if argument.startswith("-") and "=" not in argument:
-            line.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
+            line.flags.add("--help" if argument == "-h" else argument)
         elif "=" in argument:
             key, text = argument.split("=", 1)
             owner, dot, setting = key.strip().lstrip("-").lower().partition(".")

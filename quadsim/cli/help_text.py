@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
-from quadsim import _discovery
+from quadsim import _discovery, _source
 from quadsim.keys import TABLE, Key, text
 
-FOLDER = Path(__file__).with_name("commands")
 WIDTH, INDENT = 120, 22  # columns; of the texts beside keys
 GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
 SHAPES = {"whole": "N", "real": "R", "flag": "true|false", "pair": "NxN", "words": "a,b", "numbers": "a,b", "text": "…"}
 
 
+@cache
 def commands() -> tuple[str, ...]:
     """The commands: the modules of the folder, `run` first."""
-    names = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
-    return ("run", *(name for name in names if name != "run"))
+    files = os.listdir(os.path.join(os.path.dirname(__file__), "commands"))
+    names = {file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")}
+    return ("run", *sorted(names - {"run"}))
+
+
+def flags() -> dict[str, str]:
+    """The flags that only one command takes, with this command."""
+    found: dict[str, str] = {}
+    for name in commands():
+        with suppress(LookupError):
+            found |= dict.fromkeys(_source.constant(f"cli.commands.{name}:FLAGS"), name)
+    return found
 
 
 def overview() -> str:
@@ -35,10 +47,11 @@ def overview() -> str:
     for group, title in GROUPS.items():
         lines += [title, *_key_lines(key for key in TABLE if key.group == group)]
         lines += [*_SETTING_LINES, ""] if group == "run" else [""]
-    lines += [
-        "A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29",
-        "  --json   print the result, and nothing else, as JSON      --dry-run (sweep)      --version      --help",
-    ]
+    lines.append("A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29")
+    own = (f"{flag} ({name})" for flag, name in flags().items())
+    lines.append(
+        (" " * 6).join(["  --json   print the result, and nothing else, as JSON", *own, "--version", "--help"])
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -55,10 +68,9 @@ _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 
 
 
 def _docstring(command: str) -> str:
-    source = (FOLDER / f"{command}.py").read_text(encoding="utf-8")
-    found = re.match(r'"""(.*?)"""', source, re.S)
-    assert found, command
-    return found[1].strip()
+    docstring = re.match(r'"""(.*?)"""', _source.text(f"cli.commands.{command}"), re.S)
+    assert docstring, command
+    return docstring[1].strip()
 
 
 def _key_lines(keys: Iterable[Key]) -> list[str]:

@@ -21,6 +21,7 @@ from quadsim._validation import InputError
 from quadsim.cli import arguments, help_text
 from quadsim.cli.console import print_error
 
+FLAGS = ("--help", "--version", "--json")  # of all commands
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -55,6 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _main(words: Sequence[str]) -> int:
     line, code = arguments.read(words, help_text.commands()), 0
+    for flag in sorted(line.flags - set(FLAGS)):
+        checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
     if not words or ("--help" in line.flags and line.command not in words):
         print(help_text.overview(), end="")
     elif "--version" in line.flags:
@@ -72,8 +75,8 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _run(line: arguments.CommandLine, module: Any) -> int:
-    for flag in line.flags - {"--json", *getattr(module, "FLAGS", ())}:
-        raise InputError(f"{flag} is for sweep, not for {line.command}")
+    for flag in sorted(line.flags - {*FLAGS, *getattr(module, "FLAGS", ())}):
+        raise InputError(f"{flag} is for {help_text.flags()[flag]}, not for {line.command}")
     if line.names and not getattr(module, "NAMES", False):
         raise InputError(f"{checks.shown(line.names[0])} is not key=value: see python -m quadsim {line.command} --help")
     if getattr(module, "PARSE", True):
