@@ -63,19 +63,10 @@ def text(module: str) -> str:
         return file.read().decode()
 
 
-class _Constants(dict):
-    """The constants of a module by name, read when they are looked up."""
-
-    def __init__(self, module: str) -> None:
-        super().__init__(range=range)
-        self._module = module
-
-    def __missing__(self, name: str) -> Any:
-        return constant(f"{self._module}:{name}")
-
-
 def _value(module: str, node: ast.expr) -> Any:
     """The value of an expression of literals, arithmetic and other constants of its module; of a dict its keys."""
     if isinstance(node, ast.Dict):
         node = ast.Tuple([key for key in node.keys if key is not None], ast.Load(), lineno=1, col_offset=0)
-    return eval(compile(ast.Expression(node), module, "eval"), {}, _Constants(module))
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - {"range"}
+    constants = {name: constant(f"{module}:{name}") for name in names}
+    return eval(compile(ast.Expression(node), module, "eval"), {}, constants)

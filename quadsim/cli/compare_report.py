@@ -22,31 +22,33 @@ Row = dict[Any, Any]
 Cells = dict[str, str]
 
 
-def rows_of(one: Comparison) -> list[Row]:
+def rows_of(result: Comparison) -> list[Row]:
     """The rows of the summary, with None instead of NaN for an absent "edge" or "failed"."""
     return [
-        {**row, **{key: getattr(one.tuned[row["optimizer"]], key) for key in ("edge", "failed")}}
-        for row in one.summary.to_dict("records")
+        {**row, **{key: getattr(result.tuned[row["optimizer"]], key) for key in ("edge", "failed")}}
+        for row in result.summary.to_dict("records")
     ]
 
 
-def finding(one: Comparison) -> str:
+def finding(result: Comparison) -> str:
     """The result in one sentence, without full stop."""
-    rows = rows_of(one)
-    against = next(row for row in rows if row["optimizer"] == one.reference)
-    others = [row for row in rows if row["optimizer"] != one.reference]
-    steps = f"steps to {one.protocol.tol:g}"
+    rows = rows_of(result)
+    against = next(row for row in rows if row["optimizer"] == result.reference)
+    others = [row for row in rows if row["optimizer"] != result.reference]
+    steps = f"steps to {result.protocol.tol:g}"
     objectives = {"final-loss": "final loss", "steps-to-tol": steps, "mean-log-loss": "mean log loss"}
-    begin = f"{one.problem.capitalize()}, {objectives[one.protocol.objective]}"
+    begin = f"{result.problem.capitalize()}, {objectives[result.protocol.objective]}"
     if not others:
         return f"{begin}: {against['label']} alone"
     failed = "" if against["verdict"] == "–" else f" ({against['verdict']})"
     if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
-        intervals = ((f"{row['label']} " if len(others) > 1 else "") + _interval(row, one.protocol) for row in others)
+        intervals = (
+            (f"{row['label']} " if len(others) > 1 else "") + _interval(row, result.protocol) for row in others
+        )
         return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({', '.join(intervals)})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
-    parts = [_part(row, one.protocol) for row in ordered]
+    parts = [_part(row, result.protocol) for row in ordered]
     return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
 
 
@@ -69,45 +71,42 @@ def _part(row: Row, protocol: EvaluationProtocol) -> str:
     return f"{row['label']} {factor(abs(row['difference']))} {less if better else more}"
 
 
-def method(one: Comparison) -> str:
+def method(result: Comparison) -> str:
     """How intervals and verdicts are computed, in one sentence without full stop."""
-    count = one.comparisons
+    count = result.comparisons
     family = "1 comparison" if count == 1 else f"Holm over {count} comparisons"
     return (
-        f"{100 * one.level:g}% intervals per comparison: order statistics of the paired differences, given the tuned "
-        f"rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
+        f"{100 * result.level:g}% intervals per comparison: order statistics of the paired differences, given the "
+        f"tuned rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
     )
 
 
-def notes(one: Comparison) -> Iterator[str]:
+def notes(result: Comparison) -> Iterator[str]:
     """Warnings below the table."""
     from quadsim.comparison.statistics import min_items
 
-    starts = one.bands[one.bands["step"] == 0].set_index("optimizer")["median"]
-    needed = min_items(one.level, max(one.comparisons, 1))
-    if one.comparisons and len(one.seeds) < needed:
-        among = "" if one.comparisons == 1 else f" among {one.comparisons} comparisons"
-        yield f"no difference can be shown{among} at level {one.level:g} with {len(one.seeds)} seeds: give {needed}"
-    for row in rows_of(one):
-        best = one.tuned[row["optimizer"]]
-        yield from _tuning_notes(row, best.optimizer, one.protocol)
+    starts = result.bands[result.bands["step"] == 0].set_index("optimizer")["median"]
+    needed = min_items(result.level, max(result.comparisons, 1))
+    if result.comparisons and len(result.seeds) < needed:
+        among = "" if result.comparisons == 1 else f" among {result.comparisons} comparisons"
+        seeds = f"with {len(result.seeds)} seeds: give {needed}"
+        yield f"no difference can be shown{among} at level {result.level:g} {seeds}"
+    for row in rows_of(result):
+        best = result.tuned[row["optimizer"]]
+        yield from _tuning_notes(row, best.optimizer, result.protocol)
         if row["verdict"] == "no difference found" and (row["low"] > 0 or row["high"] < 0):
-            slack = (one.tuned[one.reference] if row["high"] < 0 else best).slack
+            slack = (result.tuned[result.reference] if row["high"] < 0 else best).slack
             makes_up = row["high"] + slack >= 0 if row["high"] < 0 else row["low"] - slack <= 0
-            why = (
-                f"which a finer lr grid might make up for (by up to {factor(slack)})"
-                if makes_up
-                else f"but {one.comparisons} comparisons raise p from {row['p']:.2g} to {row['p_adjusted']:.2g}"
-            )
+            why = f"but {result.comparisons} comparisons raise p from {row['p']:.2g} to {row['p_adjusted']:.2g}"
+            if makes_up:
+                why = f"which a finer lr grid might make up for (by up to {factor(slack)})"
             yield f"{row['label']}: differs by {factor(abs(row['difference']))}, {why}"
         if row["rose"] > row["diverged"] and row["rose"] >= 0.1:
             yield f"{row['label']}: {row['rose']:.0%} of its runs ended above their start, at the edge of stability"
         if row["underflow"] > 0:
-            yield (
-                f"{row['label']}: {row['underflow']:.0%} of its runs left float64's range, where losses are not valid; "
-                "their pairs are undecided"
-            )
-        if one.protocol.objective == "final-loss" and row["median"] < MIN_RESOLVED_LOSS * starts[row["optimizer"]]:
+            runs = f"{row['underflow']:.0%} of its runs left float64's range"
+            yield f"{row['label']}: {runs}, where losses are not valid; their pairs are undecided"
+        if result.protocol.objective == "final-loss" and row["median"] < MIN_RESOLVED_LOSS * starts[row["optimizer"]]:
             yield f"{row['label']}: its median loss is below 10⁻³¹ of its start, which float64 weights do not resolve"
 
 
@@ -125,20 +124,20 @@ def _tuning_notes(row: Row, optimizer: Optimizer, protocol: EvaluationProtocol) 
         yield f"{name}: its lr is a factor on the best learning rates of the blocks; here {rates}"
 
 
-def show_comparison(screen: Any, one: Comparison) -> None:
+def show_comparison(screen: Any, result: Comparison) -> None:
     """Print the finding, the table and the notes of one problem."""
-    protocol, rows = one.protocol, rows_of(one)
-    against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
-    screen.print(finding(one), style="bold")
-    seeds = f"tuned on seeds {_seeds_text(one.tuning_seeds)}, confirmed on {_seeds_text(one.seeds)}"
+    protocol, rows = result.protocol, rows_of(result)
+    against = next(row["label"] for row in rows if row["optimizer"] == result.reference)
+    screen.print(finding(result), style="bold")
+    seeds = f"tuned on seeds {_seeds_text(result.tuning_seeds)}, confirmed on {_seeds_text(result.seeds)}"
     screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     decades = protocol.objective == "mean-log-loss"
-    difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
+    difference = f"{'less' if decades else '÷'} {against} ({100 * result.level:g}% interval)"
     cells = [_cells(row, decades, difference) for row in rows]
     all_zero = {column for column in ("diverged", "underflow") if all(row[column] == "0%" for row in cells)}
     first, last = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}], [{"settings"}, {"median"}, {"best lr"}, {"p (Holm)"}]
     _print_table(screen, cells, spare=[*first, all_zero, {"wins"}, *last])
-    for note in (*([method(one)] if one.comparisons else []), *notes(one), ""):
+    for note in (*([method(result)] if result.comparisons else []), *notes(result), ""):
         screen.print(note)
 
 

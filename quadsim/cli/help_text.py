@@ -48,10 +48,9 @@ def overview() -> str:
         lines += [title, *_key_lines(key for key in TABLE if key.group == group)]
         lines += [*_SETTING_LINES, ""] if group == "run" else [""]
     lines.append("A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29")
-    own = (f"{flag} ({name})" for flag, name in flags().items())
-    lines.append(
-        (" " * 6).join(["  --json   print the result, and nothing else, as JSON", *own, "--version", "--help"])
-    )
+    own = [f"{flag} ({name})" for flag, name in flags().items()]
+    shared = "  --json   print the result, and nothing else, as JSON"
+    lines.append((" " * 6).join([shared, *own, "--version", "--help"]))
     return "\n".join(lines) + "\n"
 
 

@@ -49,8 +49,8 @@ def main(line: CommandLine) -> None:
     _write(line, comparisons, result)
 
     def show(screen: Any) -> None:
-        for one in comparisons:
-            compare_report.show_comparison(screen, one)
+        for comparison in comparisons:
+            compare_report.show_comparison(screen, comparison)
 
     outputs.report(line, result, show)
 
@@ -64,8 +64,8 @@ def _result(comparisons: list[Comparison]) -> dict[str, Any]:
         "tuning_seed": first.tuning_seeds,
         **{key: getattr(first, key) for key in ("reference", "level", "comparisons")},
         "method": compare_report.method(first),
-        "findings": {one.problem: compare_report.finding(one) for one in comparisons},
-        "comparison": [row for one in comparisons for row in outputs.records(one.summary)],
+        "findings": {comparison.problem: compare_report.finding(comparison) for comparison in comparisons},
+        "comparison": [row for comparison in comparisons for row in outputs.records(comparison.summary)],
     }
 
 
@@ -75,7 +75,7 @@ def _write(line: CommandLine, comparisons: list[Comparison], result: dict[str, A
     from quadsim import plots
 
     summary, bands, tried, runs = (
-        pd.concat([getattr(one, name) for one in comparisons], ignore_index=True)
+        pd.concat([getattr(comparison, name) for comparison in comparisons], ignore_index=True)
         for name in ("summary", "bands", "tried", "runs")
     )
     first = comparisons[0]

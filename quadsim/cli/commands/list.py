@@ -36,7 +36,7 @@ def main(line: CommandLine) -> None:
             {"law": name, "title": draw.__doc__, **(draw.__kwdefaults__ or {})} for name, draw in spectra.LAWS.items()
         ],
         "networks": [{"network": name, "title": _title(measured)} for name, measured in spectra.library().items()],
-        "claims": [{"claim": one.id, "title": one.sentence, "status": one.status} for one in claims.select()],
+        "claims": [{"claim": claim.id, "title": claim.sentence, "status": claim.status} for claim in claims.select()],
     }
     kinds = [checks.choice("list", kind, listed) for kind in line.names] or [*listed]
     if line.json:

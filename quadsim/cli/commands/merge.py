@@ -21,31 +21,31 @@ NAMES = True
 
 
 def main(line: CommandLine) -> int:
-    others = [Path(word) for word in line.names]
-    if "store" not in line.values or not others:
+    paths = [Path(word) for word in line.names]
+    if "store" not in line.values or not paths:
         raise InputError("merge needs stores, and where they go: write for example merge a.db b.db store=all.db")
     target = Path(line.values["store"])
     store_exists(target)  # raises if no store can be there
-    for other in others:
-        if same_file(other, target):
-            raise InputError(f"{other} is the store that the others go into: name it once, as store=")
+    for path in paths:
+        if same_file(path, target):
+            raise InputError(f"{path} is the store that the others go into: name it once, as store=")
     rows, code = [], 0
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(Store(other)) for other in others]  # all, before anything is written
+        opened = [stack.enter_context(Store(path)) for path in paths]  # all, before anything is written
         unused = stack.enter_context(removed_if_unused(target))
         store = stack.enter_context(Store.writing(target))
         code |= print_damage(store)
-        for other, one in zip(others, opened, strict=True):
+        for path, source in zip(paths, opened, strict=True):
             try:
-                new, differ = merge_stores(store, one)
+                new, differ = merge_stores(store, source)
             except StoreError as error:
                 if unused:  # a new store is removed
                     raise StoreError(f"{str(error).partition(';')[0]}: {target}") from error
                 raise
             unused.clear()
-            code |= print_damage(one)
-            counts = {"rows": len(one), "new": new, "differ": differ}
-            rows.append({"store": str(other), **counts, "damage": one.damage.facts()})
+            code |= print_damage(source)
+            counts = {"rows": len(source), "new": new, "differ": differ}
+            rows.append({"store": str(path), **counts, "damage": source.damage.facts()})
         total = len(store)
 
     def show(screen: Any) -> None:

@@ -55,7 +55,7 @@ def main(line: CommandLine) -> int:
         rows = _read(store, line.texts)
     chosen = {key: text for key, text in line.texts.items() if key not in ("out", "store")}
     command = outputs.command_line("plot", {"store": path.name, **chosen})
-    sweeps = [printable(one["command"], stores.MAX_LINE_SHOWN) for one in rows.sweeps if one["command"]]
+    sweeps = [printable(sweep["command"], stores.MAX_LINE_SHOWN) for sweep in rows.sweeps if sweep["command"]]
     made_by = [*(sweeps if len(sweeps) == 1 else []), *([command] if chosen or len(sweeps) != 1 else [])]
     caption = f"{'; '.join(made_by)}."
     try:
@@ -119,7 +119,7 @@ def _read(store: Store, texts: dict[str, str]) -> _Rows:
         frame = frame.assign(**{column: COLUMN_DEFAULTS.get(column)})
     for key, column in selectors.items():
         frame = _select(store.path, frame, key, column, texts[key])
-    swept = dict.fromkeys(name for one in sweeps for name in one["swept"] if name in frame)
+    swept = dict.fromkeys(name for sweep in sweeps for name in sweep["swept"] if name in frame)
     varied = [name for name in swept if name != "optimizer" and frame[name].nunique(dropna=False) > 1]
     return _Rows(_in_order(frame, varied, sweeps), varied, x, y, sweeps)
 
@@ -234,8 +234,8 @@ def _among(frame: pd.DataFrame, key: str, column: str, values: Sequence[Any]) ->
 
 def _in_order(frame: pd.DataFrame, axes: list[str], sweeps: list[dict[str, Any]]) -> pd.DataFrame:
     """Numbers ascending, optimizers in the order of the sweeps: figures keep the order of rows."""
-    named = [name for one in sweeps for name in one["keys"].get("optimizers", DEFAULT_OPTIMIZERS).lower().split(",")]
-    rank = {name: number for number, name in enumerate(dict.fromkeys(named))}
+    listed = ",".join(sweep["keys"].get("optimizers", DEFAULT_OPTIMIZERS) for sweep in sweeps).lower().split(",")
+    rank = {name: number for number, name in enumerate(dict.fromkeys(listed))}
     numbers = [name for name in axes if frame[name].dtype != object]
     ranked = frame.assign(_rank=frame["optimizer"].map(rank).fillna(len(rank)))
     return ranked.sort_values(["_rank", *numbers], kind="stable", ignore_index=True).drop(columns="_rank")

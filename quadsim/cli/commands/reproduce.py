@@ -57,7 +57,7 @@ def main(line: CommandLine) -> int:
     _artifacts.check_folder(folder)
     if fast and folder.resolve() == home:
         raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
-    before = {one["name"]: one for one in read_records(home, skip_damaged=True)}
+    before = {figure["name"]: figure for figure in read_records(home, skip_damaged=True)}
     began, done, failed = time.perf_counter(), {}, []
     make = partial(_make, folder=folder, fast=fast, redraw=line.values["redraw"])
     with counter("figures", len(paths)) as show:
@@ -71,16 +71,17 @@ def main(line: CommandLine) -> int:
                     _show(outcome, seconds)
             show(len(done) + len(failed), path.stem)
     made = [done[path] for path in paths if path in done]
-    twice = [one["name"] for one in made if [other["name"] for other in made].count(one["name"]) > 1]
-    changed = [sentence for one in made if one["name"] in before for sentence in _changes(before[one["name"]], one)]
+    names = [figure["name"] for figure in made]
+    twice = [name for name in names if names.count(name) > 1]
+    changed = [change for figure in made for change in _changes(before.get(figure["name"], figure), figure)]
     if line.json:
         print(to_json({"figures": made, "failed": failed, "changed": changed}))
     else:
         took = duration(time.perf_counter() - began)
         summary = f"{len(made)} of {len(paths)} figures in {took}: {verdict_counts(made)}" if made else "no figure"
         console().print(f"{summary}; in {folder}", soft_wrap=True)
-    for sentence in changed:
-        print_error(f"not as recorded: {sentence}")
+    for change in changed:
+        print_error(f"not as recorded: {change}")
     if twice:
         print_error(f"two scripts make {twice[0]}: one has overwritten the other")
     updated = True
@@ -151,11 +152,11 @@ def _set_up_worker() -> None:
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Verdicts that differ from the recorded ones."""
-    then = {one["what"]: one["verdict"] for one in before["checks"]}
+    then = {check["what"]: check["verdict"] for check in before["checks"]}
     return [
-        f"{now['name']}, {one['what']}: {one['verdict']}, was: {then[one['what']]}"
-        for one in now["checks"]
-        if then.get(one["what"], one["verdict"]) != one["verdict"]
+        f"{now['name']}, {check['what']}: {check['verdict']}, was: {then[check['what']]}"
+        for check in now["checks"]
+        if then.get(check["what"], check["verdict"]) != check["verdict"]
     ]
 
 
@@ -186,9 +187,9 @@ def _show(made: dict[str, Any], seconds: float) -> None:
     arxiv = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
     screen.print(f"{made['name']}: {made['source']}{arxiv}, {duration(seconds)}", style="bold")
     rows = []
-    for one in made["checks"]:
-        why = f": {one['why']}" if one["why"] else ""
-        verdict = Text(one["verdict"], style=STYLES[one["verdict"]]).append(why, style="default")
-        rows.append([one["what"], one["published"], one["measured"], verdict])
+    for check in made["checks"]:
+        why = f": {check['why']}" if check["why"] else ""
+        verdict = Text(check["verdict"], style=STYLES[check["verdict"]]).append(why, style="default")
+        rows.append([check["what"], check["published"], check["measured"], verdict])
     columns = ("", "published", "measured", "verdict")
     screen.print(table(columns, rows, left=columns, wrap=columns))

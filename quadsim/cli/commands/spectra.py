@@ -97,13 +97,11 @@ def _draw(line: CommandLine) -> None:
     blocks = [measured.block(name) for name in values.get("blocks", measured.blocks)]
     if len(blocks) > MAX_BLOCKS:
         raise InputError(f"{model} has {len(blocks)} blocks: choose up to {MAX_BLOCKS} of them with blocks=")
-    scale = values.get("scale", KEYS["scale"].default_value)
+    names, scale = [block.name for block in blocks], values.get("scale", KEYS["scale"].default_value)
     outputs.check_folder(line)
     sampling = {key: value for key, value in values.items() if key in SAMPLE_KEYS}
     try:
-        sampled = _eigenvalues(
-            sampling, model, measured, [block.name for block in blocks] if "blocks" in values else None
-        )
+        sampled = _eigenvalues(sampling, model, measured, names if "blocks" in values else None)
     except InputError:
         if sampling:
             raise
@@ -120,7 +118,7 @@ def _draw(line: CommandLine) -> None:
         figures["-eigenvalues"] = plots.histogram(sampled, title=title, caption=command)
     if len(blocks) > 1:
         sigma = values.get("sigma", KEYS["sigma"].default_value)
-        facts["js"], distances, title = _distances(measured, [block.name for block in blocks], sigma, scale)
+        facts["js"], distances, title = _distances(measured, names, sigma, scale)
         caption = f"{command}: scale {scale}, Gaussian of width {sigma:.2g}"
         tables["-distances"] = distances
         figures["-distances"] = plots.heat_map(distances, title=title, caption=caption)
@@ -244,7 +242,7 @@ def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:
         rows.append([row["block"], f"{row['size']:,}", *ends, str(row["nodes"]), str(row["converged"])])
     screen.print(table(columns, rows, left=("block",), wrap=("block",)))
     screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize())
-    for one in facts.get("js", []):
-        noise = "" if one["noise"] is None else f"; between two probes of the same block {one['noise']:.3f}"
-        kind = "unscaled" if one["scale"] == "raw" else "each block divided by its tenth largest"
-        screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {one['mean']:.3f}{noise}")
+    for distance in facts.get("js", []):
+        noise = "" if distance["noise"] is None else f"; between two probes of the same block {distance['noise']:.3f}"
+        kind = "unscaled" if distance["scale"] == "raw" else "each block divided by its tenth largest"
+        screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {distance['mean']:.3f}{noise}")

@@ -30,9 +30,9 @@ def main(line: CommandLine) -> int:
         stored = store.keys()
         progress = Progress({key[:KEY_HALF] for key in stored})
         sweeps = []
-        for one in store.sweeps():
-            done, exact = progress.done(one)
-            sweeps.append({**one, "done": done, "exact": exact})
+        for sweep in store.sweeps():
+            done, exact = progress.done(sweep)
+            sweeps.append({**sweep, "done": done, "exact": exact})
         code = reuse(store)
         result: dict[str, Any] = {
             "store": str(path),
@@ -72,11 +72,11 @@ def _show(screen: Any, result: dict[str, Any]) -> None:
         write("schema 1: its rows have no checksums; the next sweep or merge into it adds them")
     for message, count in list(result["errors"].items())[:MAX_REASONS]:
         write(f"error: {count:,} × {message}")
-    for one in result["sweeps"]:
+    for sweep in result["sweeps"]:
         screen.print()
-        write(one["command"] or "a sweep from Python", style="bold")
-        when = f"began {one['began']}, " + (f"ended {one['ended']} UTC" if one["ended"] else "not ended (UTC)")
-        cells = f"{one['cells']:,} cells planned"
-        if one["done"] is not None:
-            cells = f"{'' if one['exact'] else 'at least '}{one['done']:,} of {one['cells']:,} cells done"
+        write(sweep["command"] or "a sweep from Python", style="bold")
+        when = f"began {sweep['began']}, " + (f"ended {sweep['ended']} UTC" if sweep["ended"] else "not ended (UTC)")
+        cells = f"{sweep['cells']:,} cells planned"
+        if sweep["done"] is not None:
+            cells = f"{'' if sweep['exact'] else 'at least '}{sweep['done']:,} of {sweep['cells']:,} cells done"
         write(f"{cells}; {when}")

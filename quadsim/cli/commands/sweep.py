@@ -195,7 +195,9 @@ def _show(screen: Any, result: dict[str, Any], path: Path) -> None:
     if any(row["slope"] is not None for row in slopes) and len(slopes) <= MAX_ROWS_SHOWN:
         screen.print(_table(slopes))
     if result.get("heterogeneity"):
-        counts = "; ".join("{values:,} values, {distinct:,} of {of:,}".format(**one) for one in result["heterogeneity"])
+        counts = "; ".join(
+            "{values:,} values, {distinct:,} of {of:,}".format(**count) for count in result["heterogeneity"]
+        )
         line = f"heterogeneity: {counts} distinct arrangements (a larger block_size has more)"
         screen.print(line, soft_wrap=True)
     done = "nothing was left to compute"

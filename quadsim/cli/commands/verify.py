@@ -43,12 +43,12 @@ def main(line: CommandLine) -> int:
     chosen = claims.select(ids)
     if "out" in line.values:
         outputs.check_folder(line)
-    began, done = time.perf_counter(), {one.id: 0.0 for one in chosen}
+    began, done = time.perf_counter(), {claim.id: 0.0 for claim in chosen}
     with counter("claims", len(chosen), tenths=True) as show:
 
-        def update(one: Claim, share: float) -> None:
-            done[one.id] = share
-            show(sum(done.values()), one.id)
+        def update(claim: Claim, share: float) -> None:
+            done[claim.id] = share
+            show(sum(done.values()), claim.id)
 
         findings = claims.verify(chosen, draws=draws, seed=seed, workers=_workers(chosen, draws), progress=update)
     seconds = time.perf_counter() - began
@@ -62,7 +62,7 @@ def _workers(chosen: list[Claim], draws: int | None) -> int:
     """One process for each core if the work outweighs the seconds that they take to start."""
     from quadsim.engine.solver import cores
 
-    total_effort = sum((draws or one.draws) / one.draws for one in chosen)  # each takes about a second
+    total_effort = sum((draws or claim.draws) / claim.draws for claim in chosen)  # each takes about a second
     return cores() if total_effort > 8 else 1
 
 
