@@ -9,7 +9,7 @@
 Names are imported when they are first used, so that `import quadsim` is fast.
 """
 
-# No `from __future__ import`: it searches for a module, and SIGINT during an import prints a traceback. Until the handler
+# No `from __future__ import`: it is an import, during which SIGINT would print a traceback. Until the handler
 # is installed, only modules that are already loaded may be imported.
 import os
 import sys

@@ -25,7 +25,9 @@ def whole(key: str, text: str) -> int:
     value = real(key, text)
     if value != int(value):
         raise InputError(f"{key} must be a whole number, got {checks.shown(text)}")
-    return int(text) if len(text) < 25 and text.lstrip("+-").isdigit() else int(value)  # a float would round it
+    return (
+        int(text) if len(text) < 25 and text.lstrip("+-").isdigit() else int(value)
+    )  # exact: a float rounds large ones
 
 
 def flag(key: str, text: str) -> bool:
