@@ -63,7 +63,7 @@ _EXPORTS = {  # the public names, by the module that defines them
     "sweeps": ("sweep",),
     "engine": ("table",),
     "": ("optimizers", "plots", "spectra", "theory"),
-}  # fmt: skip
+}
 _HOMES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 
