@@ -1,4 +1,4 @@
-"""quadsim: the lab bench on which optimizer theory is tested.
+"""quadsim: a simulator and theory testbed for optimizers on block-diagonal quadratics.
 
     import quadsim as qs
 
@@ -6,11 +6,11 @@
     run = qs.solve(problem, qs.FrozenAdam())
     run.steps_to_tol, run.status, run.loss
 
-Names are imported when they are first used, so that `import quadsim` costs nothing.
+Names are imported when they are first used, so that `import quadsim` is fast.
 """
 
-# No `from __future__ import`, which is an import like any other: SIGINT during it would print a traceback. Until the
-# handler is installed, only modules that are already loaded may be imported.
+# No `from __future__ import`: it is an import, during which SIGINT would print a traceback. Until the handler
+# is installed, only modules that are already loaded may be imported.
 import os
 import sys
 
@@ -44,7 +44,7 @@ import importlib  # noqa: E402
 import time  # noqa: E402
 from typing import Any  # noqa: E402
 
-_LOAD_TIME = time.time_ns()  # source that is edited later is not the code that runs here
+_LOAD_TIME = time.time_ns()  # source files edited later differ from the code that runs here
 
 _EXPORTS = {  # the public names, by the module that defines them
     "problems.block_quadratic": ("BlockQuadratic",),
@@ -63,7 +63,7 @@ _EXPORTS = {  # the public names, by the module that defines them
     "sweeps": ("sweep",),
     "engine": ("table",),
     "": ("optimizers", "plots", "spectra", "theory"),
-}  # fmt: skip
+}
 _HOMES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 

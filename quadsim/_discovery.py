@@ -1,59 +1,54 @@
 """The built-in optimizers, read from the source files of `quadsim.optimizers` without importing them.
 
-A file that defines an optimizer is found by its class attribute ``name``, a plain string. Exports, ``--help``, the
-registry and the styles of figures all come from here, so a new optimizer is one new file. Importing the classes instead
-would load numpy, which ``import quadsim`` and ``--help`` do without.
+A class with the attribute ``name``, a plain string, is an optimizer. Exports, ``--help``, the registry and the styles
+of figures are derived from this list, so a new optimizer is one new file. Importing the classes instead would load
+numpy, which ``import quadsim`` and ``--help`` avoid.
 """
 
 import functools
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ATTRIBUTES = ("name", "label", "colour", "stroke", "list_order")  # written as `    name = "gd"`, one to a line
 _FOLDER = os.path.join(os.path.dirname(__file__), "optimizers")
-USER_LABELS: dict[str, str] = {}  # of users' rules, by name; `optimizers.user_rules` fills it
+USER_LABELS: dict[str, str] = {}  # of user-defined rules, by name; `optimizers.user_rules` fills it
 
 
 class OptimizerInfo(NamedTuple):
-    """What a class of `quadsim.optimizers` says of itself."""
+    """The class attributes of a built-in optimizer that lists, legends and exports need."""
 
     name: str
     class_name: str
     module: str
     label: str
-    colour: str | None
-    stroke: str
-    list_order: int
+    colour: str | None = None
+    stroke: str = "solid"
+    list_order: int = 99
 
 
 @functools.cache
 def optimizers() -> tuple[OptimizerInfo, ...]:
-    """The built-in optimizers in the order in which lists and legends show them."""
-    files = [file for file in os.listdir(_FOLDER) if file.endswith(".py")]
-    return tuple(
-        sorted((info for file in files for info in _read(file)), key=lambda info: (info.list_order, info.name))
-    )
+    """The built-in optimizers in the order of lists and legends."""
+    infos = [info for file in os.listdir(_FOLDER) if file.endswith(".py") for info in _read(file)]
+    return tuple(sorted(infos, key=lambda info: (info.list_order, info.name)))
 
 
 def _read(file: str) -> list[OptimizerInfo]:
     """The optimizers that a file defines."""
-    classes: dict[str, dict[str, str]] = {}
-    found: dict[str, str] = {}
+    classes: dict[str, dict[str, Any]] = {}
+    attributes: dict[str, Any] = {}
     with open(os.path.join(_FOLDER, file), encoding="utf-8") as lines:
         for line in lines:
             if line.startswith("class "):
-                found = classes.setdefault(line[len("class ") :].partition("(")[0], {})
+                attributes = classes.setdefault(line[len("class ") :].partition("(")[0], {})
             elif not line[0].isspace():
-                found = {}  # after the class
-            attribute, _, value = line.rstrip().partition(" = ")
-            if attribute.startswith("    ") and attribute[4:] in _ATTRIBUTES:
-                found.setdefault(attribute[4:], value.strip("\"'"))
+                attributes = {}  # after the class
+            name, _, value = line.rstrip().partition(" = ")
+            if name.startswith("    ") and name[4:] in _ATTRIBUTES:
+                attributes.setdefault(name[4:], int(value) if value.isdigit() else value.strip("\"'"))
     module = f"quadsim.optimizers.{file.removesuffix('.py')}"
     return [
-        OptimizerInfo(
-            attributes["name"], class_name, module, attributes.get("label", attributes["name"]),
-            attributes.get("colour"), attributes.get("stroke", "solid"), int(attributes.get("list_order", 99)),
-        )
+        OptimizerInfo(class_name=class_name, module=module, **{"label": attributes["name"], **attributes})
         for class_name, attributes in classes.items()
         if "name" in attributes
-    ]  # fmt: skip
+    ]

@@ -1,4 +1,4 @@
-"""Text to values: numbers, flags, lists and ranges as the command line writes them."""
+"""Text to values: numbers, flags, lists and ranges in the syntax of the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def whole(key: str, text: str) -> int:
     value = real(key, text)
     if value != int(value):
         raise InputError(f"{key} must be a whole number, got {checks.shown(text)}")
-    return int(text) if len(text) < 25 and text.lstrip("+-").isdigit() else int(value)  # exact, where a float is not
+    return (
+        int(text) if len(text) < 25 and text.lstrip("+-").isdigit() else int(value)
+    )  # exact: a float rounds large ones
 
 
 def flag(key: str, text: str) -> bool:
@@ -45,19 +47,18 @@ RANGE = re.compile(r"([^:]*):([^:]*):(log|lin)([0-9]+)")
 
 
 def alternatives(key: str, text: str, most: int = 1000) -> list[str]:
-    """`v`, `v,v,…`, or N numbers from a to b, both included: `a:b:logN`, `a:b:linN`. As texts, one for each value."""
+    """The texts of the values of `v`, `v,v,…`, or of N numbers from a to b, both included: `a:b:logN`, `a:b:linN`."""
     if ":" not in text:
         return several(key, text)
-    found = RANGE.fullmatch(text.strip())
-    if not found:
+    match = RANGE.fullmatch(text.strip())
+    if not match:
         raise InputError(f"{key} must be a list or a range such as 1e-4:1:log9 or 0.8:1:lin5, got {checks.shown(text)}")
-    first, last = real(key, found[1].strip()), real(key, found[2].strip())
-    count = checks.whole(
-        f"the number of values of {key}", int(found[4]) if len(found[4]) < 10 else 10**9, at_least=2, at_most=most
-    )
+    first, last = real(key, match[1].strip()), real(key, match[2].strip())
+    count = int(match[4]) if len(match[4]) < 10 else 10**9
+    checks.whole(f"the number of values of {key}", count, at_least=2, at_most=most)
     if first == last:
-        raise InputError(f"{key}={text} is one value: write {key}={found[1]}")
-    if found[3] == "log":
+        raise InputError(f"{key}={text} is one value: write {key}={match[1]}")
+    if match[3] == "log":
         checks.real(f"an end of {key}={text}", min(first, last), above=0)
         low, high = math.log(first), math.log(last)
         inner = [math.exp(low + (high - low) * k / (count - 1)) for k in range(1, count - 1)]
@@ -68,7 +69,7 @@ def alternatives(key: str, text: str, most: int = 1000) -> list[str]:
 
 
 def blocks_of_numbers(key: str, text: str) -> list[list[float]]:
-    """`1,2,3/99,100,101`: blocks parted by a slash."""
+    """`1,2,3/99,100,101`: blocks separated by a slash."""
     return [[real(key, item) for item in several(key, block)] for block in several(key, text, "/")]
 
 

@@ -15,14 +15,13 @@ from quadsim._validation import InputError
 from quadsim.keys import Key, check_renamed
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
-FLAGS = ("--help", "--version", "--json", "--dry-run")
 
 
 @dataclass
 class CommandLine:
     """A command line.
 
-    ``texts`` are the keys as written, ``values`` their values, ``settings`` the texts of NAME.SETTING keys, and
+    ``texts`` are the texts of all keys, ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and
     ``names`` the words that are not key=value.
     """
 
@@ -38,21 +37,24 @@ class CommandLine:
         return "--json" in self.flags
 
     def recorded(self) -> dict[str, str]:
-        """The keys that name the files of a result, and that its recorded command line has."""
+        """The keys in the names of a result's files and in its recorded command line: all but out."""
         return {key: text for key, text in self.texts.items() if key != "out"}
 
 
 def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
-    """Split a command line; the first word that is not key=value is the command, `run` by default."""
+    """Split a command line; the first word that is not key=value is the command, by default `run`.
+
+    Flags are not checked.
+    """
     line = CommandLine()
     has_command = False
     for argument in arguments:
         if any("\ud800" <= letter <= "\udfff" for letter in argument):
             raise InputError(f"{checks.shown(argument)} is not UTF-8")
-        if found := CONTROL.search(argument):
-            raise InputError(f"{checks.shown(argument)} holds the control character {found[0]!r}: remove it")
+        if control := CONTROL.search(argument):
+            raise InputError(f"{checks.shown(argument)} holds the control character {control[0]!r}: remove it")
         if argument.startswith("-") and "=" not in argument:
-            line.flags.add("--help" if argument == "-h" else checks.choice("flag", argument, FLAGS))
+            line.flags.add("--help" if argument == "-h" else argument)
         elif "=" in argument:
             key, text = argument.split("=", 1)
             owner, dot, setting = key.strip().lstrip("-").lower().partition(".")
@@ -71,7 +73,7 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
 
 
 def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = False) -> None:
-    """Refuse keys that the command does not take; settings of optimizers are checked where they are read."""
+    """Refuse keys that the command does not take; settings of optimizers are checked where they are parsed."""
     for key, text in line.texts.items():
         if key in keys:
             continue
@@ -87,8 +89,8 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
 
 
 def parse(line: CommandLine, keys: Mapping[str, Key]) -> None:
-    """The values of the keys; those with a default of the command line have it."""
+    """Parse the texts of the keys, or their defaults on the command line, into `line.values`."""
     for name, key in keys.items():
-        text = line.texts.get(name, "" if ":" in key.default else key.default)
+        text = line.texts.get(name, key.default)
         if text:
             line.values[name] = key.read(text)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from quadsim._format import compact, factor, ratio, signed_decades
+from quadsim.cli.console import table
 
 if TYPE_CHECKING:
     from quadsim.comparison.evaluation import EvaluationProtocol
@@ -21,47 +22,46 @@ Row = dict[Any, Any]
 Cells = dict[str, str]
 
 
-def rows_of(one: Comparison) -> list[Row]:
-    """The rows of the summary; an absent edge or failed is None, where a table has NaN."""
+def rows_of(result: Comparison) -> list[Row]:
+    """The rows of the summary, with None instead of NaN for an absent "edge" or "failed"."""
     return [
-        {**row, **{key: getattr(one.tuned[row["optimizer"]], key) for key in ("edge", "failed")}}
-        for row in one.summary.to_dict("records")
+        {**row, **{key: getattr(result.tuned[row["optimizer"]], key) for key in ("edge", "failed")}}
+        for row in result.summary.to_dict("records")
     ]
 
 
-def finding(one: Comparison) -> str:
+def finding(result: Comparison) -> str:
     """The result in one sentence, without full stop."""
-    rows = rows_of(one)
-    against = next(row for row in rows if row["optimizer"] == one.reference)
-    others = [row for row in rows if row["optimizer"] != one.reference]
-    what = {"final-loss": "final loss", "steps-to-tol": f"steps to {one.protocol.tol:g}"}.get(
-        one.protocol.objective, "mean log loss"
-    )
-    begin = f"{one.problem.capitalize()}, {what}"
+    rows = rows_of(result)
+    against = next(row for row in rows if row["optimizer"] == result.reference)
+    others = [row for row in rows if row["optimizer"] != result.reference]
+    steps = f"steps to {result.protocol.tol:g}"
+    objectives = {"final-loss": "final loss", "steps-to-tol": steps, "mean-log-loss": "mean log loss"}
+    begin = f"{result.problem.capitalize()}, {objectives[result.protocol.objective]}"
     if not others:
         return f"{begin}: {against['label']} alone"
     failed = "" if against["verdict"] == "–" else f" ({against['verdict']})"
     if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
-        spans = ", ".join((f"{row['label']} " if len(others) > 1 else "") + _span_text(row, one) for row in others)
-        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({spans})"
+        intervals = (
+            (f"{row['label']} " if len(others) > 1 else "") + _interval(row, result.protocol) for row in others
+        )
+        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({', '.join(intervals)})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
-    parts = [_part(row, one) for row in ordered]
+    parts = [_part(row, result.protocol) for row in ordered]
     return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
 
 
-def _span_text(row: Row, one: Comparison) -> str:
+def _interval(row: Row, protocol: EvaluationProtocol) -> str:
     """`0.95–1.2×`: the interval of the difference; decades with their signs for "mean-log-loss"."""
-    decades = one.protocol.objective == "mean-log-loss"
-    text = signed_decades if decades else ratio
-    low, high = (text(row[end]) for end in ("low", "high"))
-    return f"{low} to {high} decades" if decades else f"{low}–{high}×"
+    if protocol.objective == "mean-log-loss":
+        return f"{signed_decades(row['low'])} to {signed_decades(row['high'])} decades"
+    return f"{ratio(row['low'])}–{ratio(row['high'])}×"
 
 
-def _part(row: Row, one: Comparison) -> str:
-    protocol = one.protocol
+def _part(row: Row, protocol: EvaluationProtocol) -> str:
     if row["verdict"] == "no difference found":
-        return f"{row['label']} no difference found ({_span_text(row, one)})"
+        return f"{row['label']} no difference found ({_interval(row, protocol)})"
     if row["verdict"] not in ("better", "worse") or math.isinf(row["difference"]):
         return f"{row['label']} {row['verdict']}"
     better = row["verdict"] == "better"
@@ -71,45 +71,42 @@ def _part(row: Row, one: Comparison) -> str:
     return f"{row['label']} {factor(abs(row['difference']))} {less if better else more}"
 
 
-def method(one: Comparison) -> str:
+def method(result: Comparison) -> str:
     """How intervals and verdicts are computed, in one sentence without full stop."""
-    count = one.comparisons
+    count = result.comparisons
     family = "1 comparison" if count == 1 else f"Holm over {count} comparisons"
     return (
-        f"{100 * one.level:g}% intervals per comparison: order statistics of the paired differences, given the tuned "
-        f"rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
+        f"{100 * result.level:g}% intervals per comparison: order statistics of the paired differences, given the "
+        f"tuned rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
     )
 
 
-def notes(one: Comparison) -> Iterator[str]:
-    """Warnings that belong to the table."""
+def notes(result: Comparison) -> Iterator[str]:
+    """Warnings below the table."""
     from quadsim.comparison.statistics import min_items
 
-    starts = one.bands[one.bands["step"] == 0].set_index("optimizer")["median"]
-    needed = min_items(one.level, max(one.comparisons, 1))
-    if one.comparisons and len(one.seeds) < needed:
-        among = "" if one.comparisons == 1 else f" among {one.comparisons} comparisons"
-        yield f"no difference can be shown{among} at level {one.level:g} with {len(one.seeds)} seeds: give {needed}"
-    for row in rows_of(one):
-        best = one.tuned[row["optimizer"]]
-        yield from _tuning_notes(row, best.optimizer, one.protocol)
+    starts = result.bands[result.bands["step"] == 0].set_index("optimizer")["median"]
+    needed = min_items(result.level, max(result.comparisons, 1))
+    if result.comparisons and len(result.seeds) < needed:
+        among = "" if result.comparisons == 1 else f" among {result.comparisons} comparisons"
+        seeds = f"with {len(result.seeds)} seeds: give {needed}"
+        yield f"no difference can be shown{among} at level {result.level:g} {seeds}"
+    for row in rows_of(result):
+        best = result.tuned[row["optimizer"]]
+        yield from _tuning_notes(row, best.optimizer, result.protocol)
         if row["verdict"] == "no difference found" and (row["low"] > 0 or row["high"] < 0):
-            slack = (one.tuned[one.reference] if row["high"] < 0 else best).slack
+            slack = (result.tuned[result.reference] if row["high"] < 0 else best).slack
             makes_up = row["high"] + slack >= 0 if row["high"] < 0 else row["low"] - slack <= 0
-            why = (
-                f"which a finer lr grid might make up for (by up to {factor(slack)})"
-                if makes_up
-                else f"but {one.comparisons} comparisons raise p from {row['p']:.2g} to {row['p_adjusted']:.2g}"
-            )
+            why = f"but {result.comparisons} comparisons raise p from {row['p']:.2g} to {row['p_adjusted']:.2g}"
+            if makes_up:
+                why = f"which a finer lr grid might make up for (by up to {factor(slack)})"
             yield f"{row['label']}: differs by {factor(abs(row['difference']))}, {why}"
         if row["rose"] > row["diverged"] and row["rose"] >= 0.1:
             yield f"{row['label']}: {row['rose']:.0%} of its runs ended above their start, at the edge of stability"
         if row["underflow"] > 0:
-            yield (
-                f"{row['label']}: {row['underflow']:.0%} of its runs left float64's range, where losses are not valid; "
-                "their pairs are undecided"
-            )
-        if one.protocol.objective == "final-loss" and row["median"] < MIN_RESOLVED_LOSS * starts[row["optimizer"]]:
+            runs = f"{row['underflow']:.0%} of its runs left float64's range"
+            yield f"{row['label']}: {runs}, where losses are not valid; their pairs are undecided"
+        if result.protocol.objective == "final-loss" and row["median"] < MIN_RESOLVED_LOSS * starts[row["optimizer"]]:
             yield f"{row['label']}: its median loss is below 10⁻³¹ of its start, which float64 weights do not resolve"
 
 
@@ -127,78 +124,69 @@ def _tuning_notes(row: Row, optimizer: Optimizer, protocol: EvaluationProtocol) 
         yield f"{name}: its lr is a factor on the best learning rates of the blocks; here {rates}"
 
 
-def show_comparison(screen: Any, one: Comparison) -> None:
+def show_comparison(screen: Any, result: Comparison) -> None:
     """Print the finding, the table and the notes of one problem."""
-    protocol, rows = one.protocol, rows_of(one)
-    against = next(row["label"] for row in rows if row["optimizer"] == one.reference)
-    screen.print(finding(one), style="bold", highlight=False)
-    screen.print(
-        f"{steps_text(protocol)}; tuned on seeds {_span(one.tuning_seeds)}, confirmed on {_span(one.seeds)}; "
-        f"{rows[0]['minimizer']} minimizer",
-        highlight=False,
-    )
+    protocol, rows = result.protocol, rows_of(result)
+    against = next(row["label"] for row in rows if row["optimizer"] == result.reference)
+    screen.print(finding(result), style="bold")
+    seeds = f"tuned on seeds {_seeds_text(result.tuning_seeds)}, confirmed on {_seeds_text(result.seeds)}"
+    screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     decades = protocol.objective == "mean-log-loss"
-    difference = f"{'less' if decades else '÷'} {against} ({100 * one.level:g}% interval)"
-    columns = ["optimizer", "best lr", "settings", "median", "quartiles", difference, "p (Holm)", "verdict", "wins",
-               "diverged", "underflow", "lr range", "lr/2", "2·lr"]  # fmt: skip
+    difference = f"{'less' if decades else '÷'} {against} ({100 * result.level:g}% interval)"
     cells = [_cells(row, decades, difference) for row in rows]
     all_zero = {column for column in ("diverged", "underflow") if all(row[column] == "0%" for row in cells)}
-    spare = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}, all_zero, {"wins"}, {"settings"}, {"median"}, {"best lr"},
-             {"p (Holm)"}]  # fmt: skip
-    _print_table(screen, columns, cells, spare)
-    if one.comparisons:
-        screen.print(method(one), highlight=False)
-    for note in notes(one):
-        screen.print(note, highlight=False)
-    screen.print()
+    first, last = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}], [{"settings"}, {"median"}, {"best lr"}, {"p (Holm)"}]
+    _print_table(screen, cells, spare=[*first, all_zero, {"wins"}, *last])
+    for note in (*([method(result)] if result.comparisons else []), *notes(result), ""):
+        screen.print(note)
 
 
-def show_tuned(screen: Any, rows: list[Row], found: list[Tuned], protocol: EvaluationProtocol) -> None:
+def show_tuned(screen: Any, rows: list[Row], tuned: list[Tuned], protocol: EvaluationProtocol) -> None:
     """Print the table of tuned settings and its notes."""
     decades = protocol.objective == "mean-log-loss"
-    screen.print(steps_text(protocol), highlight=False)
-    columns = ["problem", "optimizer", "best lr", "settings", "median", "quartiles", "diverged", "underflow",
-               "lr range", "lr/2", "2·lr", "tried"]  # fmt: skip
-    cells = [
-        {**_cells(row, decades, ""), "problem": row["problem"], "tried": str(row["tried"])}
-        for row in ({"against": None, "given": False, "verdict": "", **row} for row in rows)
-    ]
-    _print_table(screen, columns, cells, [{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
-    for row, best in zip(rows, found, strict=True):
+    screen.print(steps_text(protocol))
+    cells = []
+    for row in rows:
+        common = _cells({"against": None, "given": False, "verdict": "", **row}, decades, "")
+        cells.append({"problem": row["problem"], **common, "tried": str(row["tried"])})
+    _print_table(screen, cells, spare=[{"tried"}, {"lr/2", "2·lr"}, {"quartiles"}])
+    for row, best in zip(rows, tuned, strict=True):
         for note in _tuning_notes(row, best.optimizer, protocol):
-            screen.print(f"{row['problem']}, {note}", highlight=False)
+            screen.print(f"{row['problem']}, {note}")
 
 
 def tuned_row(problem: BlockQuadratic, name: str, optimizer: Optimizer, best: Tuned) -> dict[str, Any]:
     """The tuned settings of one optimizer, as a row of a table."""
     others = ", ".join(f"{key}={value}" for key, value in best.settings.items() if key != "lr")
     top = best.tried[best.tried["best"]].iloc[0]
-    scale: Callable[[float], float] = float if best.objective == "mean-log-loss" else lambda value: 10.0**value
-    quartiles = {key: scale(top[key]) for key in ("lower", "median", "upper")}
+    decades = best.objective == "mean-log-loss"
     return {
-        "problem": problem.name, "minimizer": problem.minimizer_kind, "optimizer": name, "label": optimizer.label,
-        "lr": best.settings["lr"], "settings": others, "edge": best.edge, "failed": best.failed,
-        "factor": best.factor, "tried": len(best.tried), **quartiles,
-        "diverged": float(top["diverged"]), "underflow": float(top["underflow"]), "slack": best.slack,
+        "problem": problem.name,
+        "minimizer": problem.minimizer_kind,
+        "optimizer": name,
+        "label": optimizer.label,
+        "lr": best.settings["lr"],
+        "settings": others,
+        **{key: getattr(best, key) for key in ("edge", "failed", "factor")},
+        "tried": len(best.tried),
+        **{key: float(top[key]) if decades else 10.0 ** top[key] for key in ("lower", "median", "upper")},
+        **{key: float(top[key]) for key in ("diverged", "underflow")},
+        "slack": best.slack,
         **best.sensitivity(),
-    }  # fmt: skip
-
-
-def plain(row: Row) -> dict[str, Any]:
-    """The row for JSON: None for NaN and infinities, Python numbers for numpy's."""
-    found = {}
-    for key, value in row.items():
-        value = value.item() if hasattr(value, "item") else value
-        found[str(key)] = None if isinstance(value, float) and not math.isfinite(value) else value
-    return found
+    }
 
 
 def lr_text(row: Row) -> str:
     """The learning rate, marked if it is a factor or at the edge of the grid."""
     if row["failed"]:
         return "–"
-    shown = row["lr"] if isinstance(row["lr"], str) else f"{'×' if row['factor'] else ''}{row['lr']:.3g}"
-    return shown + {"lowest": " lowest", "highest": " highest"}.get(row["edge"], "")
+    lr = row["lr"] if isinstance(row["lr"], str) else f"{'×' if row['factor'] else ''}{row['lr']:.3g}"
+    return f"{lr} {row['edge']}" if row["edge"] else lr
+
+
+def lr_scale_note(rows: list[Row]) -> str:
+    names = dict.fromkeys(row["label"] for row in rows if row["factor"])
+    return f"; the lr of {', '.join(names)} is a factor on its best known ones" if names else ""
 
 
 def steps_text(protocol: EvaluationProtocol) -> str:
@@ -211,56 +199,52 @@ def steps_text(protocol: EvaluationProtocol) -> str:
 
 
 def _cells(row: Row, decades: bool, difference: str) -> Cells:
-    absent = not isinstance(row["against"], str)
+    """The cells of a row by column, in order; those of a comparison are empty if there is none."""
     text = signed_decades if decades else ratio
     to = " to " if decades else "–"
-    span = ""
-    if not absent and not math.isnan(row["low"]):
-        span = f" ({text(row['low'])}{to}{text(row['high'])})"
+    paired = isinstance(row["against"], str)
+    interval = f" ({text(row['low'])}{to}{text(row['high'])})" if paired and not math.isnan(row["low"]) else ""
     cells = {
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
         "settings": row["settings"],
         "median": compact(row["median"]),
         "quartiles": f"{compact(row['lower'])}{to}{compact(row['upper'])}",
-        difference: "" if absent else f"{text(row['difference'])}{span}",
-        "p (Holm)": "" if absent else f"{row['p_adjusted']:.2g}",
+        difference: text(row["difference"]) + interval if paired else "",
+        "p (Holm)": f"{row['p_adjusted']:.2g}" if paired else "",
         "verdict": row["verdict"],
-        "wins": "" if absent else f"{row['wins']:.0%}",
+        "wins": f"{row['wins']:.0%}" if paired else "",
         "diverged": f"{row['diverged']:.0%}",
         "underflow": f"{row['underflow']:.0%}",
         "lr range": "",
     }
-    if row["lr_range"] and not math.isnan(row["lr_range"]):
+    if _is_number(row["lr_range"]):
         cells["lr range"] = f"{'> ' if row['lr_range_open'] else ''}×{row['lr_range']:.2g}"
     for key, column in (("halved", "lr/2"), ("doubled", "2·lr")):
-        value = row[key]
-        sign = "" if decades or value in (None, math.inf, -math.inf) else "×"
-        cells[column] = "" if value is None or math.isnan(value) else sign + text(value)
+        times = "×" if not decades and _is_number(row[key]) and math.isfinite(row[key]) else ""
+        cells[column] = times + text(row[key]) if _is_number(row[key]) else ""
     return cells
 
 
-def _print_table(screen: Any, columns: list[str], rows: list[Cells], spare: list[set[str]]) -> None:
-    """Print the table without empty columns; if it is too wide, without the spare ones, set by set."""
-    from rich import box
-    from rich.cells import cell_len
-    from rich.table import Table
+def _is_number(value: float | None) -> bool:
+    return value is not None and not math.isnan(value)
 
-    columns = [column for column in columns if any(row[column] for row in rows)]
+
+def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> None:
+    """Print the table without empty columns; if it is too wide, without the spare ones, set by set."""
+    from rich.cells import cell_len
+
+    columns = [column for column in rows[0] if any(row[column] for row in rows)]
     widths = {column: max(cell_len(text) for text in (column, *(row[column] for row in rows))) for column in columns}
     for dropped in spare:
         if sum(widths[column] + 3 for column in columns) > screen.width:
             columns = [column for column in columns if column not in dropped]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        left = column in ("problem", "optimizer", "verdict", "settings")
-        table.add_column(column, justify="left" if left else "right")
-    for row in rows:
-        table.add_row(*(row[column] for column in columns))
-    screen.print(table, highlight=False)
+    cells = [[row[column] for column in columns] for row in rows]
+    words = ("problem", "optimizer", "verdict", "settings")
+    screen.print(table(columns, cells, left=words, wrap=columns, pad_edge=False))
 
 
-def _span(seeds: list[int]) -> str:
+def _seeds_text(seeds: list[int]) -> str:
     if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]}–{seeds[-1]}"
     return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")

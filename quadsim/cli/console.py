@@ -1,15 +1,19 @@
-"""Console output of the commands: tables on standard output, progress on standard error."""
+"""Console output of the commands: tables on standard output, progress and errors on standard error."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from quadsim import _validation as checks
 from quadsim._format import compact
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def console() -> Any:
@@ -20,7 +24,27 @@ def console() -> Any:
         def on_broken_pipe(self) -> None:  # rich would exit with 1, the code of a failure
             raise BrokenPipeError
 
-    return Screen(markup=False, width=None if sys.stdout.isatty() else 140)
+    return Screen(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+def table(
+    columns: Iterable[str], rows: Iterable[Any], *, left: Container[str] = (), wrap: Container[str] = (), **options: Any
+) -> Table:
+    """A table of texts: columns are aligned right but for those in `left`, on one line but for those in `wrap`."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, **options)
+    for column in columns:
+        made.add_column(column, justify="left" if column in left else "right", no_wrap=column not in wrap)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def print_error(sentence: str) -> None:
+    """Print one line to standard error."""
+    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -34,49 +58,36 @@ def counter(
     """
     began = time.monotonic()
 
-    def pace(done: float) -> tuple[float, float]:
-        """Units per second, and the seconds left."""
+    def pace(done: float) -> tuple[str, str]:
+        """Units per second, and the time left."""
         rate = (done - start) / max(time.monotonic() - began, 1e-9)
-        return rate, (total - done) / rate if rate > 0 else 0.0
+        left = (total - done) / rate if rate > 0 else 0.0
+        return f"{compact(rate, math.inf)} a second", f"{duration(left)} left"
 
     if not sys.stderr.isatty():
-        reported = [int(10 * start / total) if total else 0]
+        reported = 10 * start // total if total else 0
 
         def report(done: float, label: str = "") -> None:
-            if tenths and int(10 * done / total) > reported[0]:
-                reported[0] = int(10 * done / total)
-                rate, left = pace(done)
-                line = f"{10 * reported[0]} % of {total:,} {what}, {per_second(rate)}"
-                print(line + (f", {duration(left)} left" if done < total else ""), file=sys.stderr, flush=True)
+            nonlocal reported
+            if tenths and int(10 * done / total) > reported:
+                reported = int(10 * done / total)
+                rate_and_left = ", ".join(pace(done)[: 2 if done < total else 1])
+                print(f"{10 * reported} % of {total:,} {what}, {rate_and_left}", file=sys.stderr, flush=True)
 
         yield report
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(what),
-        *((TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[left]}")) if tenths else
-          (TimeRemainingColumn(),)),
-    )  # fmt: skip
+    last = TextColumn("{task.fields[pace]}") if tenths else TimeRemainingColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(what), last)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total, completed=start, rate="", left="")
+        task = bar.add_task(label, total=total, completed=start, pace="")
 
         def show(done: float, label: str = label) -> None:
-            rate, left = pace(done)
-            fields: dict[str, Any] = (
-                {"rate": per_second(rate), "left": f"{duration(left)} left"} if tenths and done > start else {}
-            )
-            bar.update(task, completed=done, description=label, **fields)
+            bar.update(task, completed=done, description=label, pace=" ".join(pace(done)) if done > start else "")
 
         yield show
-
-
-def per_second(rate: float) -> str:
-    return f"{compact(rate, math.inf)} a second"
 
 
 def duration(seconds: float) -> str:

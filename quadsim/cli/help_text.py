@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from contextlib import suppress
+from functools import cache
+from itertools import zip_longest
 from typing import Any
 
-from quadsim import _discovery
+from quadsim import _discovery, _source
 from quadsim.keys import TABLE, Key, text
 
-FOLDER = Path(__file__).with_name("commands")
-WIDTH = 120
+WIDTH, INDENT = 120, 22  # columns; of the texts beside keys
 GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
 SHAPES = {"whole": "N", "real": "R", "flag": "true|false", "pair": "NxN", "words": "a,b", "numbers": "a,b", "text": "…"}
 
 
+@cache
 def commands() -> tuple[str, ...]:
     """The commands: the modules of the folder, `run` first."""
-    names = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
-    return ("run", *(name for name in names if name != "run"))
+    files = os.listdir(os.path.join(os.path.dirname(__file__), "commands"))
+    names = {file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")}
+    return ("run", *sorted(names - {"run"}))
+
+
+def flags() -> dict[str, str]:
+    """The flags that only one command takes, with this command."""
+    found: dict[str, str] = {}
+    for name in commands():
+        with suppress(LookupError):
+            found |= dict.fromkeys(_source.constant(f"cli.commands.{name}:FLAGS"), name)
+    return found
 
 
 def overview() -> str:
@@ -34,10 +47,10 @@ def overview() -> str:
     for group, title in GROUPS.items():
         lines += [title, *_key_lines(key for key in TABLE if key.group == group)]
         lines += [*_SETTING_LINES, ""] if group == "run" else [""]
-    lines += [
-        "A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29",
-        "  --json   print the result, and nothing else, as JSON      --dry-run (sweep)      --version      --help",
-    ]
+    lines.append("A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29")
+    own = [f"{flag} ({name})" for flag, name in flags().items()]
+    shared = "  --json   print the result, and nothing else, as JSON"
+    lines.append((" " * 6).join([shared, *own, "--version", "--help"]))
     return "\n".join(lines) + "\n"
 
 
@@ -54,26 +67,26 @@ _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 
 
 
 def _docstring(command: str) -> str:
-    source = (FOLDER / f"{command}.py").read_text(encoding="utf-8")
-    found = re.match(r'"""(.*?)"""', source, re.S)
-    assert found, command
-    return found[1].strip()
+    docstring = re.match(r'"""(.*?)"""', _source.text(f"cli.commands.{command}"), re.S)
+    assert docstring, command
+    return docstring[1].strip()
 
 
 def _key_lines(keys: Iterable[Key]) -> list[str]:
     """A line or more for each key: its values, its help, its default."""
     lines = []
+    optimizers = ", ".join(info.name for info in _discovery.optimizers())
     for key in keys:
         words = "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
         head = f"  {key.name}={key.shape or words or SHAPES.get(key.kind, key.name[0].upper())}"
-        names = ", ".join(info.name for info in _discovery.optimizers())
-        help = key.help.replace("{optimizers}", names)
+        help = key.help.replace("{optimizers}", optimizers)
         if key.kind == "choice" and not words and not all(word in help for word in key.words):
             help += f": {', '.join(key.words)}"
-        default = key.default_value
-        help += "" if default is None else f" ({text(default)})"
-        space = " " * 22
-        body = textwrap.wrap(help, WIDTH - len(space), break_on_hyphens=False) or [""]
-        lines += [head] if len(head) > 20 else []
-        lines += [f"{'' if len(head) > 20 else head:<22}{body[0]}", *(space + line for line in body[1:])]
+        if key.default_value is not None:
+            help += f" ({text(key.default_value)})"
+        if len(head) > INDENT - 2:
+            lines.append(head)
+            head = ""
+        body = textwrap.wrap(help, WIDTH - INDENT, break_on_hyphens=False)
+        lines += [f"{start:<{INDENT}}{line}" for start, line in zip_longest([head], body, fillvalue="")]
     return lines

@@ -1,9 +1,9 @@
 """The entry point of the command line: read it, run the command, map errors to exit codes.
 
 Each module of `commands/` is one command: its docstring is its summary and examples, `KEYS` are the keys that it takes,
-`main(line)` runs it and returns the exit code. `SETTINGS`: it takes settings of optimizers, NAME.SETTING=. `NAMES`: it
-takes words that are not key=value. `PARSE = False`: it checks and reads its keys by itself. `FLAGS`: its own flags.
-Modules that take long to import are imported where they are used.
+`main(line)` runs it and returns the exit code (None is 0). Optional attributes: `SETTINGS = True`, it takes settings of
+optimizers, NAME.SETTING=; `NAMES = True`, it takes words that are not key=value; `PARSE = False`, it checks and parses
+its keys itself; `FLAGS`, its own flags. Modules that are slow to import are imported where they are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.cli import arguments, help_text
+from quadsim.cli.console import print_error
 
+FLAGS = ("--help", "--version", "--json")  # of all commands
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -29,31 +31,33 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _main(sys.argv[1:] if words is None else words)
     except InputError as error:
-        _print_error(str(error))
+        print_error(str(error))
         return 2
     except KeyboardInterrupt:
-        _print_error("interrupted")
+        print_error("interrupted")
         return 130
-    except BrokenPipeError:  # the reader of standard output has gone, as `head` does
+    except BrokenPipeError:  # the reader of standard output, for example `head`, has ended
         _discard_output()
         return 141  # as shells report SIGPIPE
     except MemoryError:
-        _print_error("there is not enough memory for a problem of this size")
+        print_error("there is not enough memory for a problem of this size")
         return 1
     except OSError as error:
         name = error.filename
-        if name is None and error.errno in DISK_FULL:  # other files are named where they are written
+        if name is None and error.errno in DISK_FULL:  # an error about another file has its name
             name = "standard output"
             _discard_output()
-        _print_error(f"{error.strerror or error}{f': {name}' if name is not None else ''}")
+        print_error(f"{error.strerror or error}{f': {name}' if name is not None else ''}")
         return 1
     except RecursionError:
-        _print_error("the input is nested too deeply")
+        print_error("the input is nested too deeply")
         return 1
 
 
 def _main(words: Sequence[str]) -> int:
     line, code = arguments.read(words, help_text.commands()), 0
+    for flag in sorted(line.flags - set(FLAGS)):
+        checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
     if not words or ("--help" in line.flags and line.command not in words):
         print(help_text.overview(), end="")
     elif "--version" in line.flags:
@@ -71,8 +75,8 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _run(line: arguments.CommandLine, module: Any) -> int:
-    for flag in line.flags - {"--json", *getattr(module, "FLAGS", ())}:
-        raise InputError(f"{flag} is for sweep, not for {line.command}")
+    for flag in sorted(line.flags - {*FLAGS, *getattr(module, "FLAGS", ())}):
+        raise InputError(f"{flag} is for {help_text.flags()[flag]}, not for {line.command}")
     if line.names and not getattr(module, "NAMES", False):
         raise InputError(f"{checks.shown(line.names[0])} is not key=value: see python -m quadsim {line.command} --help")
     if getattr(module, "PARSE", True):
@@ -82,7 +86,7 @@ def _run(line: arguments.CommandLine, module: Any) -> int:
 
 
 def _prepare_streams() -> None:
-    """Print question marks for letters that a terminal cannot show, and nothing to a closed stream."""
+    """Replace characters that the encoding lacks by question marks; discard output to a closed stream."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -92,10 +96,6 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard what is buffered for standard output, so that Python does not fail to write it at exit."""
-    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is no file
+    """Discard buffered standard output, which Python would fail to write at exit."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output has no file descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _print_error(sentence: str) -> None:
-    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr)

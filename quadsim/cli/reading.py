@@ -1,9 +1,8 @@
-"""Problem, optimizers and conditions of a command line, for all commands that run something."""
+"""Problems and optimizers of a command line, for all commands that run something."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def problem_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a problem, but for the seed."""
+    """The keys of a problem, without the seed."""
     return {key: value for key, value in values.items() if key in keys.PROBLEM_AXES}
 
 
@@ -23,25 +22,25 @@ def draws(values: Mapping[str, Any]) -> list[Callable[[int], BlockQuadratic]]:
     """For each case, or for the spectrum, the problem as a function of the seed."""
     from quadsim.problems.build import problem
 
-    def draw(own: dict[str, Any]) -> Callable[[int], BlockQuadratic]:
-        problem(**own)  # what is wrong is reported before anything runs
-        return lambda seed: problem(seed=seed, **own)
+    def draw(arguments: dict[str, Any]) -> Callable[[int], BlockQuadratic]:
+        problem(**arguments)  # errors are raised before anything runs
+        return lambda seed: problem(seed=seed, **arguments)
 
     given = problem_keys(values)
     return [draw({**given, "case": case}) for case in given.get("case", [None])]
 
 
 def optimizers(line: CommandLine, settings: Mapping[str, str] | None = None) -> list[Optimizer]:
+    """The optimizers of optimizers= and rules=, with the settings of the command line or other ones."""
     from quadsim.optimizers import from_keys
 
     settings = line.settings if settings is None else settings
     return from_keys.read(line.values["optimizers"], settings, line.values.get("rules", ()))
 
 
-def folder(line: CommandLine) -> Path:
-    """The folder of out=, which must be one that can be written to."""
-    from quadsim import _artifacts
+def engines(optimizers: list[Optimizer], options: Mapping[str, Any]) -> list[str]:
+    """The engine that runs each optimizer under these arguments of `solve`."""
+    from quadsim.engine.solver import engine_for
 
-    path = Path(line.values["out"])
-    _artifacts.check_folder(path)
-    return path
+    changing = options["noise"].any or options["schedule"].changes
+    return [engine_for(optimizer, options["engine"], changing) for optimizer in optimizers]

@@ -1,24 +1,24 @@
-"""What the commands on stores share."""
+"""What the commands on stores share: the key store=, errors, console output."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from quadsim._validation import InputError
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
+from quadsim.cli.console import print_error
 from quadsim.keys import Key
-from quadsim.sweeps.store import printable
-
-if TYPE_CHECKING:
-    from quadsim.sweeps.store import Store
+from quadsim.sweeps.store import Store, json_text, printable
 
 STORE_KEY = Key("store", "text", "the file of rows; a word without a key may name it", shape="FILE.db")
+RUN_COLUMNS = ("optimizer", "seed", "tol", "status", "steps_to_tol", "last_step", "predicted_rate")
+SPECTRUM_COLUMNS = ("js_distance", "arrangement", "arrangements")
 MAX_LINE_SHOWN = 1000  # characters of a line on standard output
-MAX_ERROR_LINE = 200  # characters of a line on standard error
 MAX_REASONS = 5  # lines of a kind
 
 
@@ -34,33 +34,52 @@ def store_path(line: CommandLine) -> Path:
     return Path(line.texts["store"])
 
 
+def columns_for_medians(store: Store, *names: str) -> list[str]:
+    """The columns that medians and figures need, and these: all settings in which rows differ, and results."""
+    from quadsim.plots.aggregate import ORIGINS
+    from quadsim.sweeps.axes import RESULTS
+
+    settings = [name for name in store.varying() if name not in RESULTS]
+    wanted = dict.fromkeys([*names, *settings, *RUN_COLUMNS, *SPECTRUM_COLUMNS, *ORIGINS.values()])
+    stored = store.columns()
+    return [name for name in wanted if name in stored]
+
+
 def print_damage(store: Store) -> int:
-    """Report what is damaged in a store on standard error; the exit code, 1 if anything is."""
-    if not store.damage:
-        return 0
-    message = f"quadsim: {store.path} is damaged: {store.damage.sentence()}"
-    print(printable(" ".join(message.split()), MAX_ERROR_LINE), file=sys.stderr)
-    return 1
+    """Report the damage of a store on standard error; the exit code, 1 if there is any."""
+    if store.damage:
+        print_error(f"{store.path} is damaged: {store.damage.sentence()}")
+    return int(bool(store.damage))
+
+
+def report(line: CommandLine, result: Any, show: Callable[[Any], None]) -> None:
+    """Print the result as `outputs.report` does, with text of the store escaped in JSON."""
+    outputs.report(line, result, show, partial(json_text, indent=2))
+
+
+def print_line(screen: Any, text: str, **options: Any) -> None:
+    """Print text of a store on one line, escaped."""
+    screen.print(printable(text, MAX_LINE_SHOWN), soft_wrap=True, **options)
 
 
 @contextlib.contextmanager
 def removed_if_unused(path: Path) -> Iterator[set[Path]]:
-    """Remove a store, and its folder, if they are new and the set that is yielded has not been cleared."""
-    beside = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-    new = [one for one in (*beside, path.parent) if not one.exists()]
+    """Remove a store and its folder afterwards if they are new, unless the set that is yielded was cleared."""
+    files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
+    new = [file for file in (*files, path.parent) if not file.exists()]
     unused = set(new)
     try:
         yield unused
     finally:
-        for one in new:
+        for file in new:
             with contextlib.suppress(OSError):
-                if one in unused:
-                    one.rmdir() if one.is_dir() else one.unlink()
+                if file in unused:
+                    file.rmdir() if file.is_dir() else file.unlink()
 
 
-def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths name one file."""
+def same_file(path: Path, other: Path) -> bool:
+    """Whether two paths name the same file."""
     try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except (OSError, ValueError, RuntimeError):  # one of them is missing, or a loop of links
+        return path.resolve() == other.resolve() or path.samefile(other)
+    except (OSError, ValueError, RuntimeError):  # a file is missing, or a loop of links
         return False

@@ -1,4 +1,4 @@
-"""What `compare` and `tune` share: their keys, what they try of each optimizer, progress."""
+"""What `compare` and `tune` share: keys, the settings to try of each optimizer, progress."""
 
 from __future__ import annotations
 
@@ -18,29 +18,28 @@ if TYPE_CHECKING:
     from quadsim.optimizers import Optimizer
 
 _TUNE = "comparison.tuning:tune"
-_SHARED = keys.select("problem", "measured", "run", "out")
-KEYS = {
-    **{name: key for name, key in _SHARED.items() if name not in ("seed", "engine")},
-    "case": replace(keys.KEYS["case"], several=True),
-    "seed": replace(keys.KEYS["seed"], several=True, default="0..29", help="the draws"),
-    "optimizers": replace(keys.KEYS["optimizers"], default="gd,adam"),
-    "tol": replace(keys.KEYS["tol"], default=f"{_TUNE}.tol", bounds={"above": 0, "below": 1}),
-    "max_steps": replace(
-        keys.KEYS["max_steps"], default=f"{_TUNE}.max_steps", help="steps of each run (500; to tol: at most 100000)"
-    ),
-    "objective": Key("objective", "choice", "what is minimised", "", f"{_TUNE}.objective",
-                     ("comparison.evaluation:OBJECTIVES",)),
-    "lrs": Key("lrs", "numbers", "learning rates to try for all; NAME.lr=a,b and NAME.beta2=a,b for one", "",
-               "comparison.paired:compare.lrs", bounds={"above": 0}, shape="1e-4:1:log9"),
-    "refine": Key("refine", "whole", "rounds of midpoints around the best learning rate (3)", "", f"{_TUNE}.refine",
-                  bounds={"at_least": 0, "at_most": 12}),
-    "extend": Key("extend", "whole", "decades beyond the edge of the grid (4)", "", f"{_TUNE}.extend",
-                  bounds={"at_least": 0, "at_most": 12}),
-}  # fmt: skip
+_UP_TO_12 = {"at_least": 0, "at_most": 12}
+_LRS = "learning rates to try for all; NAME.lr=a,b and NAME.beta2=a,b for one"
+_STEPS = "steps of each run (500; to tol: at most 100000)"
+_SHARED = [
+    key for key in keys.select("problem", "measured", "run", "out").values() if key.name not in ("seed", "engine")
+]
+KEYS = keys.select(
+    *_SHARED,
+    replace(keys.KEYS["case"], several=True),
+    replace(keys.KEYS["seed"], several=True, default="0..29", help="the draws"),
+    replace(keys.KEYS["optimizers"], default="gd,adam"),
+    replace(keys.KEYS["tol"], used_by=_TUNE, bounds={"above": 0, "below": 1}),
+    replace(keys.KEYS["max_steps"], used_by=_TUNE, help=_STEPS),
+    Key("objective", "choice", "what is minimised", ("comparison.evaluation:OBJECTIVES",), used_by=_TUNE),
+    Key("lrs", "numbers", _LRS, bounds={"above": 0}, shape="1e-4:1:log9"),
+    Key("refine", "whole", "rounds of midpoints around the best learning rate (3)", (), _UP_TO_12, used_by=_TUNE),
+    Key("extend", "whole", "decades beyond the edge of the grid (4)", (), _UP_TO_12, used_by=_TUNE),
+)
 
 
 def tuning_arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that `compare` and `tune` share, but for problem, optimizers, seeds and grids."""
+    """The arguments that `compare` and `tune` share, except problem, optimizers, seeds and grids."""
     if "tol" in values and values.get("objective") != "steps-to-tol":
         raise InputError(f"tol={values['tol']:g} requires objective=steps-to-tol: other runs take all steps")
     from quadsim.engine import conditions
@@ -52,42 +51,38 @@ def tuning_arguments(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_grids(line: CommandLine) -> tuple[dict[str, Optimizer], dict[str, dict[str, list[Any]]]]:
-    """The optimizers by name, and what to try of each: settings with several values, and a given lr."""
-    several = {key: _parsing.alternatives(key, text) for key, text in line.settings.items()}
-    single = {key: line.settings[key] for key, texts in several.items() if len(texts) == 1}
+    """The optimizers by name, and the values to try of each: of settings with several values, and of a given lr."""
+    alternatives = {key: _parsing.alternatives(key, text) for key, text in line.settings.items()}
+    single = {key: line.settings[key] for key, texts in alternatives.items() if len(texts) == 1}
     optimizers = {optimizer.name: optimizer for optimizer in reading.optimizers(line, single)}
     grids: dict[str, dict[str, list[Any]]] = {}
     if "lrs" in line.values:
         grids = {name: {"lr": line.values["lrs"]} for name in optimizers}
-    for key, texts in several.items():
+    for key, texts in alternatives.items():
         owner, _, setting = key.partition(".")
         if len(texts) > 1 or setting == "lr":
-            made = [reading.optimizers(line, {**single, key: text}) for text in texts]
-            values = [one.settings()[setting] for listed in made for one in listed if one.name == owner]
+            variants = [optimizer for text in texts for optimizer in reading.optimizers(line, {**single, key: text})]
+            values = [optimizer.settings()[setting] for optimizer in variants if optimizer.name == owner]
             grids.setdefault(owner, {})[setting] = values
     return optimizers, grids
 
 
 @contextmanager
 def progress(count: int) -> Iterator[Callable[[int], Callable[[str, int, int], None]]]:
-    """A bar over the rounds of all problems; the number of rounds is known only as they come."""
+    """A bar over the rounds of all problems, whose number is not known in advance."""
     with counter("%", 100) as show:
 
         def of(number: int) -> Callable[[str, int, int], None]:
-            reached = [0.0]
+            before = 0.0  # the share of earlier rounds
 
             def update(phase: str, done: int, total: int) -> None:
+                nonlocal before
                 share = 1.0 if phase == "confirming" else 0.25  # of the rest: each round a quarter, the last one all
-                now = reached[0] + (1 - reached[0]) * share * done / total
+                now = before + (1 - before) * share * done / total
                 show(round(100 * (number + now) / count), phase)
                 if done == total:
-                    reached[0] = now
+                    before = now
 
             return update
 
         yield of
-
-
-def lr_scale_note(rows: list[dict[Any, Any]]) -> str:
-    names = dict.fromkeys(row["label"] for row in rows if row["factor"])
-    return f"; the lr of {', '.join(names)} is a factor on its best known ones" if names else ""

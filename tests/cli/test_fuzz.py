@@ -1,10 +1,11 @@
-"""Command lines that nobody should type: every one ends in an exit code, one short line at most, and no litter.
+"""Fuzzed command lines: each ends with an exit code, at most one short line of error, and no files left behind.
 
-Lines are valid ones with something hostile added. Commands and the keys that they take are read off the program, so a
-new command or key is covered by itself. `--full` runs 3,000 lines, the usual run a tenth of them.
+Hostile words are added to valid lines. Commands and their keys are found by listing and running the commands, so a new
+key is covered automatically, and a new command needs one line in `BASES`. `--full` runs 3,000 lines, by default 300.
 """
 
 import contextlib
+import importlib
 import io
 import os
 import random
@@ -24,11 +25,11 @@ from quadsim.cli import help_text
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
 
-LINES, BATCHES, PROCESSES = 300, 10, 12  # lines of a batch; batches with --full; of them as processes of their own
-SECONDS = 60  # that a line may take
-LONGEST, PREFIX = 200, "quadsim: "  # of an error
+LINES, BATCHES, PROCESSES = 300, 10, 12  # lines of a batch; batches with --full; lines of a batch run as processes
+MAX_SECONDS = 60  # of a line
+MAX_ERROR_LENGTH, PREFIX = 200, "quadsim: "
 
-BASES = {  # a valid line of each command, as quick as can be
+BASES = {  # a valid and fast line of each command
     "run": ["case=3", "optimizers=gd", "max_steps=5"],
     "list": ["cases"],
     "cases": ["case=3", "seed=0..1", "max_steps=5"],
@@ -46,9 +47,18 @@ BASES = {  # a valid line of each command, as quick as can be
     "reproduce": ["zhang_four_cases", "fast=true"],
     "report": ["figures=folder"],
 }
-LONG = ("measure", "bench", "reproduce")  # what they do is cut short in this process, and cannot be in another
-SETTINGS = ("run", "cases", "compare", "tune", "sweep", "plot")  # commands that take an optimizer's settings
-FREE = {"out", "store", "title", "source", "figures", "text", "images", "labels", "vocab"}  # any text may be a name
+SLOW = ("measure", "bench", "reproduce")  # stubbed in this process, which is impossible in another process
+FREE_TEXT = {
+    "out",
+    "store",
+    "title",
+    "source",
+    "figures",
+    "text",
+    "images",
+    "labels",
+    "vocab",
+}  # keys that take any text
 
 NUMBERS = ["nan", "inf", "-1", "0", "1e400", "-1e400", "1e13", "1e99", "1e-400", "٣", "½", "0x10", "1_0", "1e", "+",
            ".", "9" * 400, "-0", "1e308", "1.5", "²"]  # fmt: skip
@@ -71,7 +81,7 @@ FLAGS = ["--json", "--dry-run", "--help", "--jsno", "-x", "--", "-", "---", "--j
 
 
 class Reached(Exception):
-    """The line was accepted; what would take long is not done."""
+    """The line was accepted; the slow part is not run."""
 
 
 class Hung(BaseException):
@@ -86,7 +96,7 @@ class Ended:
 
 
 def prepared(folder):
-    """Files that a line may name: of all kinds that a system has."""
+    """Files of every kind that a line may name."""
     (folder / "loop").symlink_to("loop")
     for suffix in (".npz", ".db", ".html", ".csv"):
         (folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
@@ -109,7 +119,7 @@ def prepared(folder):
 
 
 def contents(folder):
-    """Every file below the folder: its mode, and what it holds or leads to."""
+    """Every file below the folder: its mode, and its bytes or the target of its link."""
     return {str(path.relative_to(folder)): held(path) for path in sorted(folder.rglob("*"))}
 
 
@@ -121,7 +131,7 @@ def held(path):
 
 
 def restore(folder, before):
-    """Remove what a line has added, and put back what it has changed."""
+    """Remove files that a line has added, and restore those that it has changed."""
     after = contents(folder)
     for name in sorted(after, reverse=True):
         if after[name] != before.get(name):
@@ -143,7 +153,7 @@ def restore(folder, before):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with hostile files in it; whatever takes long is cut short where it begins."""
+    """A working folder with hostile files; slow functions are stubbed."""
     monkeypatch.chdir(prepared(tmp_path))
     monkeypatch.setattr(_artifacts, "_draw", lambda figure, path, **options: path.write_bytes(b"picture"))
     for name in ("quadsim.bench.workers.measured", "quadsim.cli.commands.reproduce._outcomes"):
@@ -164,10 +174,10 @@ def line(words):
     out, err = io.StringIO(), io.StringIO()
 
     def ring(*_):
-        raise Hung(f"{SECONDS} s")
+        raise Hung(f"{MAX_SECONDS} s")
 
-    usual = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(SECONDS)
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(MAX_SECONDS)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = cli.main(words)
@@ -175,22 +185,22 @@ def line(words):
         code = 0
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, usual)
+        signal.signal(signal.SIGALRM, previous)
     return Ended(code, out.getvalue(), err.getvalue())
 
 
 def faults(ended, before, after):
-    """What is wrong with the end of a line."""
+    """The faults in how a line ended."""
     lines = ended.err.splitlines()
     if ended.code not in (0, 1, 2):
         yield f"exit code {ended.code}"
     if "Traceback" in ended.err or "Exception ignored" in ended.err:
         yield f"traceback: {ended.err[-300:]}"
-    if any(len(text) > LONGEST for text in lines):
+    if any(len(text) > MAX_ERROR_LENGTH for text in lines):
         yield f"a line of {max(map(len, lines))} characters"
     if not all(text.isprintable() for text in lines):
         yield f"unprintable: {ended.err[:200]!r}"
-    undecided = ended.code == 1 and ended.out and PREFIX not in ended.err  # of verify, whose table says so
+    undecided = ended.code == 1 and ended.out and PREFIX not in ended.err  # verify prints a table
     if ended.code and not undecided and (len(lines) != 1 or not lines[0].startswith(PREFIX)):
         yield f"{len(lines)} lines: {ended.err[:300]!r}"
     if ended.code == 2 and ended.out:
@@ -201,23 +211,23 @@ def faults(ended, before, after):
 
 
 def keys_of(verb):
-    """The keys that a command takes, as its own check of an unknown one knows them."""
-    asked = []
+    """The keys that a command takes, recorded when it refuses an unknown one."""
+    recorded = []
 
     def choice(name, value, allowed):
         allowed = list(allowed)
         if name in ("key", "axis"):
-            asked.append(allowed)
-        return usual(name, value, allowed)
+            recorded.append(allowed)
+        return original(name, value, allowed)
 
-    usual = checks.choice
+    original = checks.choice
     checks.choice = choice
     try:
         ended = line([verb, *BASES[verb], "zzqq=1"])
     finally:
-        checks.choice = usual
+        checks.choice = original
     assert ended.code == 2, (verb, ended)
-    return sorted({key for allowed in asked for key in allowed if isinstance(key, str) and key.isidentifier()})
+    return sorted({key for allowed in recorded for key in allowed if isinstance(key, str) and key.isidentifier()})
 
 
 def test_there_is_a_base_for_every_command(folder):
@@ -244,15 +254,19 @@ def test_no_command_takes_an_unknown_key(folder, verb):
 
 @pytest.mark.parametrize("verb", help_text.commands())
 def test_no_key_is_ignored(folder, verb):
-    """A value that makes no sense is refused, or names something."""
+    """A nonsensical value is refused unless the key takes any text."""
     before = contents(folder)
     for key in keys_of(verb):
-        if key in FREE:
+        if key in FREE_TEXT:
             continue
         words = [word for word in BASES[verb] if not word.startswith(f"{key}=")]
         ended = line([verb, *words, f"{key}=☃"])
         assert ended.code == 2, (key, ended)
         assert not list(faults(ended, before, contents(folder))), key
+
+
+def takes_settings(verb):
+    return getattr(importlib.import_module(f"quadsim.cli.commands.{verb}"), "SETTINGS", False)
 
 
 def hostile(rng, verb, keys):
@@ -262,7 +276,7 @@ def hostile(rng, verb, keys):
         return rng.choice(UNKNOWN), True
     if kind < 0.2:
         owner, setting = rng.choice([*OPTIMIZERS, "☃"]), rng.choice(["lr", "beta2", "kappa", "☃", "eps"])
-        return f"{owner}.{setting}={rng.choice(NUMBERS + TEXTS + RANGES)}", verb not in SETTINGS
+        return f"{owner}.{setting}={rng.choice(NUMBERS + TEXTS + RANGES)}", not takes_settings(verb)
     if kind < 0.27:
         return rng.choice(TEXTS + PATHS), False
     if kind < 0.34:
@@ -279,7 +293,7 @@ def generated(seed, count, keys):
     for _ in range(count):
         verb = rng.choice(list(keys))
         count = rng.choice([1, 1, 1, 2, 3])
-        if rng.random() < 0.3:  # what may well be right
+        if rng.random() < 0.3:  # often valid
             added = [(f"{rng.choice(keys[verb])}={rng.choice(MILD)}", False) for _ in range(count)]
         else:
             added = [hostile(rng, verb, keys[verb]) for _ in range(count)]
@@ -287,7 +301,7 @@ def generated(seed, count, keys):
         base = [word for word in BASES[verb] if word.partition("=")[0] not in named or rng.random() < 0.05]
         words = [*base, *(word for word, _ in added)]
         rng.shuffle(words)
-        asks = {"--help", "-h", "--version"} & set(words)  # which answer whatever else there is
+        asks = {"--help", "-h", "--version"} & set(words)  # answered whatever the other words are
         yield ([verb] if verb != "run" or rng.random() < 0.5 else []) + words, not asks and any(bad for _, bad in added)
 
 
@@ -316,7 +330,7 @@ def test_lines_end_well(folder, batch, request):
             found += [f"{shown(words)}: {one}" for one in wrong]
         restore(folder, before)
     assert not found, f"{len(found)} faults:\n" + "\n".join(found)
-    assert 0.02 < np.mean(np.array(codes) == 0) < 0.6  # lines that are all refused would look at little
+    assert 0.02 < np.mean(np.array(codes) == 0) < 0.6  # if all lines were refused, little would be tested
 
 
 @pytest.mark.slow
@@ -324,13 +338,13 @@ def test_lines_end_well(folder, batch, request):
 def test_lines_as_processes_end_well(folder, batch, request):
     if batch and not request.config.getoption("--full"):
         pytest.skip("ask for them with --full")
-    keys = {verb: keys_of(verb) for verb in help_text.commands() if verb not in LONG}
+    keys = {verb: keys_of(verb) for verb in help_text.commands() if verb not in SLOW}
     before, found = contents(folder), []
     for words, refused in generated(f"process {batch}", PROCESSES, keys):
         if any("\0" in word or "\ud800" in word or len(word) > 10**5 for word in words):
-            continue  # which no process can be given
+            continue  # not possible as an argument of a process
         command = [sys.executable, "-m", "quadsim", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS)
+        done = subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=MAX_SECONDS)
         ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
         wrong = list(faults(ended, before, contents(folder)))
         if refused and ended.code != 2:
@@ -340,8 +354,8 @@ def test_lines_as_processes_end_well(folder, batch, request):
     assert not found, "\n".join(found)
 
 
-def test_the_fuzzer_sees_faults():
-    """The control: each kind of fault is found."""
+def test_the_fuzzer_finds_faults():
+    """Negative control: each kind of fault is found."""
     assert not list(faults(Ended(2, "", "quadsim: no\n"), {}, {}))
     for ended, after in (
         (Ended(3, "", "quadsim: no\n"), {}),
@@ -356,6 +370,6 @@ def test_the_fuzzer_sees_faults():
         assert list(faults(ended, {}, after)), ended
 
 
-def test_the_fuzzer_reads_the_keys_off_the_program(folder):
+def test_the_fuzzer_finds_the_keys_of_commands(folder):
     assert set(keys_of("report")) == {"figures", "out"}
     assert {"case", "kappa", "optimizers", "store", "noise"} <= set(keys_of("run")) | set(keys_of("status"))

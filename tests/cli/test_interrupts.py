@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment from the package's first line on: one line, exit code 130, no traceback."""
+"""SIGINT at any moment from the first line of the package on: one line, exit code 130, no traceback."""
 
 import os
 import signal
@@ -18,9 +18,9 @@ HOOK = """
 import os, sys
 _handle = os.environ.pop("FIRST_LINE", None)
 if _handle:
-    def _hook(event, arguments, told=[]):
-        if event == "exec" and not told and str(getattr(arguments[0], "co_filename", "")).endswith({first!r}):
-            told.append(1)
+    def _hook(event, arguments, sent=[]):
+        if event == "exec" and not sent and str(getattr(arguments[0], "co_filename", "")).endswith({first!r}):
+            sent.append(1)
             os.write(int(_handle), b"x")
     sys.addaudithook(_hook)
 """
@@ -30,7 +30,7 @@ if _handle:
 def interrupted(tmp_path):
     """Run a command and interrupt it some time after the first line of quadsim; (exit code, standard error).
 
-    (None, …) if the signal came before that line after all.
+    (None, …) if the signal came before that line.
     """
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text(HOOK.format(first=os.path.join("quadsim", "__init__.py")))
@@ -41,14 +41,21 @@ def interrupted(tmp_path):
         read, write = os.pipe()
         env = os.environ | {"FIRST_LINE": str(write), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         process = subprocess.Popen(
-            command, cwd=tmp_path / "work", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True, pass_fds=[write], start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=tmp_path / "work",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[write],
+            start_new_session=True,
+        )
         os.close(write)
         os.read(read, 1)
         os.close(read)
         time.sleep(delay)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+        os.killpg(process.pid, signal.SIGINT)  # to all processes, as a terminal does
         _, err = process.communicate(timeout=60)
         return (None if "sitecustomize" in err else process.returncode), err
 
@@ -71,14 +78,18 @@ if os.environ.pop("WATCH_IMPORTS", None):
 
 @pytest.mark.parametrize("entry", ["module", "script"])
 def test_no_module_is_searched_for_before_the_handler_is_installed(tmp_path, entry):
-    """Importing runs Python code, where SIGINT raises KeyboardInterrupt; `from __future__ import` is no exception."""
+    """Importing runs Python code, where SIGINT raises KeyboardInterrupt; so does `from __future__ import`."""
     (tmp_path / "sitecustomize.py").write_text(IMPORTS.format(first=os.path.join("quadsim", "__init__.py")))
     command = [sys.executable, "-m", "quadsim"] if entry == "module" else [str(SCRIPT)]
     paths = [str(tmp_path), str(Path(__file__).parents[2])]
     done = subprocess.run(
-        [*command, "list"], capture_output=True, text=True, cwd=tmp_path, check=True,
+        [*command, "list"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
         env=os.environ | {"WATCH_IMPORTS": "1", "PYTHONPATH": os.pathsep.join(paths)},
-    )  # fmt: skip
+    )
     imports = [line.split() for line in done.stderr.splitlines()]
     assert ["quadsim.cli.main", "False"] in imports
     assert [name for name, default in imports if default == "True"] == []
@@ -135,7 +146,7 @@ def test_a_program_that_imports_quadsim_keeps_its_handler():
 
 
 def test_a_background_job_ignores_interrupts(tmp_path):
-    """Where SIGINT is ignored from the beginning, as in a shell's background jobs, it stays so."""
+    """SIGINT stays ignored if it was ignored at the start, as in a shell's background jobs."""
     line = f"trap '' INT; exec {sys.executable} -m quadsim case=3 max_steps=5 out={tmp_path}"
     process = subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for _ in range(10):
@@ -146,8 +157,8 @@ def test_a_background_job_ignores_interrupts(tmp_path):
     assert (process.returncode, err) == (0, "")
 
 
-def test_an_interrupt_that_a_callback_loses_is_delivered_again():
-    """Python prints and forgets what a weak reference's callback raises."""
+def test_an_interrupt_lost_in_a_callback_is_delivered_again():
+    """Python prints and ignores exceptions in callbacks of weak references."""
     code = (
         "import sys, os, signal, time, weakref\n"
         "sys.argv = ['quadsim', 'x']\n"
@@ -183,7 +194,7 @@ def test_an_interrupt_after_the_work_is_done_does_not_change_the_exit_code():
 
 
 def test_an_interrupt_that_passed_through_exec_keeps_the_exit_code():
-    """Python remembers it and ends by the signal, whatever the exit code."""
+    """Python remembers it and ends by the signal whatever the exit code is."""
     code = (
         "import sys, os, signal\n"
         "sys.argv = ['quadsim', 'x']\n"
@@ -197,11 +208,11 @@ def test_an_interrupt_that_passed_through_exec_keeps_the_exit_code():
     assert (done.returncode, done.stderr) == (130, "quadsim: interrupted\n")
 
 
-def test_an_interrupt_waits_for_an_import_that_would_swallow_it(tmp_path):
+def test_an_interrupt_during_an_import_is_deferred(tmp_path):
     (tmp_path / "greedy.py").write_text(
         "import os, signal, time\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(0.2)\n"
-        "except BaseException:\n    raise ImportError('all is lost') from None\n"
+        "except BaseException:\n    raise ImportError('interrupted import') from None\n"
     )
     code = (
         "import sys, time\n"
@@ -212,13 +223,17 @@ def test_an_interrupt_waits_for_an_import_that_would_swallow_it(tmp_path):
         "sys.exit(entry.start())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (130, "quadsim: interrupted\n")
 
 
-TIDY = """
+CLEAN_UP = """
 import sys, time
 import quadsim.__main__ as program
 
@@ -227,9 +242,9 @@ def main():
         print("running", flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
-        print("tidying", flush=True)
+        print("cleaning", flush=True)
         time.sleep({seconds})
-        print("tidied", flush=True)
+        print("cleaned", flush=True)
         print("quadsim: interrupted", file=sys.stderr)
         return 130
 
@@ -238,18 +253,21 @@ sys.exit(program.start())
 """
 
 
-@pytest.mark.parametrize(("seconds", "tidied"), [(0.3, True), (60, False)])
-def test_a_second_interrupt_lets_the_command_tidy_up_for_a_second(seconds, tidied):
+@pytest.mark.parametrize(("seconds", "cleaned"), [(0.3, True), (60, False)])
+def test_a_second_interrupt_leaves_the_command_a_second_to_clean_up(seconds, cleaned):
     process = subprocess.Popen(
-        [sys.executable, "-c", TIDY.format(seconds=seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", CLEAN_UP.format(seconds=seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
-    for line in ("running", "tidying"):
+    )
+    for line in ("running", "cleaning"):
         assert process.stdout.readline() == f"{line}\n"
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, "quadsim: interrupted\n")
-    assert out == ("tidied\n" if tidied else "")
+    assert out == ("cleaned\n" if cleaned else "")
 
 
 @pytest.mark.parametrize("at", ["close", "note"])

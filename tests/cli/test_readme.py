@@ -1,4 +1,4 @@
-"""What the README says was measured is what the files beside it say."""
+"""Measured numbers in the README are those of the committed files."""
 
 import importlib.util
 import runpy
@@ -16,11 +16,11 @@ README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
 def case_rows():
     """The table of the cases, from the file that `python -m quadsim cases seed=0..99` wrote."""
-    told = read_csv(ROOT / "figures/cases-seed-0..99.csv").set_index(["problem", "optimizer"])
+    table = read_csv(ROOT / "figures/cases-seed-0..99.csv").set_index(["problem", "optimizer"])
     for problem in ("case 1", "case 2", "case 3", "case 4"):
         cells = []
         for optimizer in ("gd", "frozen-adam"):
-            row = told.loc[(problem, optimizer)]
+            row = table.loc[(problem, optimizer)]
             steps = [
                 "> 100,000" if pd.isna(row[f"{name}_steps"]) else f"{int(row[f'{name}_steps']):,}"
                 for name in ("median", "lower", "upper")
@@ -48,7 +48,7 @@ def test_the_count_of_recipes(monkeypatch):
 
 
 def test_the_table_of_coverage():
-    """Exact and in shape; the simulated numbers of one row are made again."""
+    """The exact numbers and the shape; the simulated numbers of one row are recomputed."""
     coverage = runpy.run_path(str(ROOT / "experiments/interval_coverage.py"))
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if " | order statistics | " in line or line.startswith("| 6 | 1 and 6")]
@@ -62,6 +62,6 @@ def test_the_table_of_coverage():
         assert min(shares) >= 95
 
 
-def test_every_figure_that_is_shown_is_there():
+def test_every_figure_shown_exists():
     for part in README.split("](figures/")[1:]:
         assert (ROOT / "figures" / part.split(")")[0]).is_file()

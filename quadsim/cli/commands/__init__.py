@@ -1,1 +1,1 @@
-"""The verbs of the command line, one module each: keys → calls → what is shown and written."""
+"""The commands, one module each: parse keys, call the package, print and write the result."""

@@ -6,18 +6,17 @@ python -m quadsim bench sizes=4x30 lanes=1,64 peers=numpy,torch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import _parsing, keys
 from quadsim import _validation as checks
 from quadsim._format import significant
 from quadsim._validation import InputError
-from quadsim.cli import reading
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console, counter
-from quadsim.cli.outputs import command_line, print_files, print_json, stem
+from quadsim.cli.console import counter, table
 from quadsim.keys import Key
 
 if TYPE_CHECKING:
@@ -25,34 +24,34 @@ if TYPE_CHECKING:
 
     from quadsim.bench.workers import Plan
 
-MAX_ENTRIES = 2**25  # of a Hessian's blocks: a quarter of a gigabyte, of which peers may keep copies
+MAX_ENTRIES = 2**25  # of a Hessian's blocks: 256 MiB, of which peers may keep copies
 MAX_LANES = 1024
-KEYS = {
-    key.name: key
-    for key in (
-        Key("sizes", "words", "blocks x block size", default="3x3,4x30,4x256,8x1024", shape="NxN,NxN"),
-        Key("optimizers", "words", "which optimizers", default="gd,adam", choices=("bench.measure:OPTIMIZERS",)),
-        Key("lanes", "whole", "runs side by side", default="1,64", bounds={"at_least": 1, "at_most": MAX_LANES},
-            several=True),
-        Key("threads", "whole", "(1,2)", bounds={"at_least": 1}, several=True),
-        Key("peers", "words", "the installed ones", choices=("bench.peers:PACKAGES",)),
-        Key("parts", "words", "what to measure", choices=("bench.workers:PARTS",)),
-        Key("seconds", "real", "of a round", default="0.05", bounds={"at_least": 0.001, "at_most": 60}),
-        Key("rounds", "whole", "of which the fastest counts", default="4", bounds={"at_least": 1, "at_most": 1000}),
-        keys.KEYS["out"],
-    )
-}  # fmt: skip
+KEYS = keys.select(
+    Key("sizes", "words", "blocks x block size", default="3x3,4x30,4x256,8x1024", shape="NxN,NxN"),
+    Key("optimizers", "words", "which optimizers", ("bench.measure:OPTIMIZERS",), default="gd,adam"),
+    Key("lanes", "whole", "runs side by side", (), {"at_least": 1, "at_most": MAX_LANES}, default="1,64", several=True),
+    Key("threads", "whole", "(1,2)", bounds={"at_least": 1}, several=True),
+    Key("peers", "words", "the installed ones", ("bench.peers:PACKAGES",)),
+    Key("parts", "words", "what to measure", ("bench.workers:PARTS",)),
+    Key("seconds", "real", "of a round", bounds={"at_least": 0.001, "at_most": 60}, default="0.05"),
+    Key("rounds", "whole", "of which the fastest counts", bounds={"at_least": 1, "at_most": 1000}, default="4"),
+    keys.KEYS["out"],
+)
 SHORT_LABELS = {
-    "threads": "thr.", "of dgemm": "dgemm", "torch.optim": "torch", "optax vmap": "vmap", "optax columns": "columns",
-}  # fmt: skip
+    "threads": "thr.",
+    "of dgemm": "dgemm",
+    "torch.optim": "torch",
+    "optax vmap": "vmap",
+    "optax columns": "columns",
+}
 SETTING = ("optimizer", "lanes", "threads")
 MIN_WIDE_COLUMNS = 110  # columns of a screen that have room for times beside ratios
-MAX_OTHER_LOAD = 0.05  # the share of the machine that others may take without a note
+MAX_OTHER_LOAD = 0.05  # share of the machine that other processes may take without a note
 
 
 def main(line: CommandLine) -> None:
     plan = read_plan(line.values)
-    folder = reading.folder(line)
+    outputs.check_folder(line)
     from quadsim.bench import machine, measure, workers
 
     result: dict[str, Any] = {"machine": machine.facts(), **{part: [] for part in plan.parts}}
@@ -64,15 +63,12 @@ def main(line: CommandLine) -> None:
     result["machine"]["others"] = others()
     if "steps" in plan.parts:
         result["steps"] = measure.beside_dgemm(result["steps"])
-    result["files"] = [str(path) for path in _write(folder, line.recorded(), plan, result)]
-    if line.json:
-        print_json(result)
-    else:
-        _show(plan, result)
+    _write(line, plan, result)
+    outputs.report(line, result, lambda screen: _show(screen, plan, result))
 
 
 def read_plan(values: dict[str, Any]) -> Plan:
-    """What to measure, checked."""
+    """Parse and check what to measure."""
     from quadsim.bench import peers, workers
     from quadsim.engine.solver import cores
 
@@ -105,22 +101,21 @@ def _size(text: str) -> tuple[int, int]:
     return blocks, size
 
 
-def _write(folder: Path, texts: dict[str, str], plan: Plan, result: dict[str, Any]) -> list[Path]:
+def _write(line: CommandLine, plan: Plan, result: dict[str, Any]) -> None:
     import pandas as pd
 
     from quadsim import _artifacts, plots
     from quadsim.bench import peers
 
-    line, facts = command_line("bench", texts), result["machine"]
+    facts = result["machine"]
     tables = {"" if part == "steps" else f"-{part}": pd.DataFrame(result[part]) for part in plan.parts if result[part]}
     figures = {}
     if "steps" in plan.parts:
-        caption = f"{line}: {facts['cpu']}, {', '.join(facts['vector_units'])}; least of {plan.rounds} rounds"
+        caption = outputs.command_line("bench", line.recorded())
+        caption += f": {facts['cpu']}, {', '.join(facts['vector_units'])}; least of {plan.rounds} rounds"
         figures[""] = plots.speed(tables[""], title=_finding(result["steps"]), caption=caption)
     versions = _artifacts.versions() | peers.versions(list(plan.peers))
-    return _artifacts.write(
-        folder, stem("bench", texts), figures, tables, {"command": line, **result, "versions": versions}
-    )
+    outputs.save(line, figures, tables, result, versions=versions)
 
 
 def _finding(rows: list[dict[str, Any]]) -> str:
@@ -134,29 +129,28 @@ def _finding(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _show(plan: Plan, result: dict[str, Any]) -> None:
-    screen, facts = console(), result["machine"]
+def _show(screen: Any, plan: Plan, result: dict[str, Any]) -> None:
+    facts = result["machine"]
     caches = ", ".join(f"{name} {size}" for name, size in facts["caches"].items())
     screen.print(f"{facts['cpu']}, {facts['cores']} cores, {', '.join(facts['vector_units'])}, {caches}", style="bold")
     if (facts["others"] or 0) > MAX_OTHER_LOAD:
-        note = f"Others took {facts['others']:.0%} of the machine meanwhile: what needs several threads is slowed."
-        screen.print(note, style="red", highlight=False)
+        note = f"Other processes took {facts['others']:.0%} of the machine: measurements on several threads are slowed."
+        screen.print(note, style="red")
     if result.get("steps"):
         wide = screen.width >= MIN_WIDE_COLUMNS
         screen.print(_steps(plan, result["steps"], wide=wide))
-        beside = "beside them how many times quadsim's" if wide else "of the peers how many times quadsim's"
-        screen.print(f"Microseconds per step and run, and {beside} (red: quicker than quadsim).", highlight=False)
+        ratios = "beside them how many times quadsim's" if wide else "of the peers how many times quadsim's"
+        screen.print(f"Microseconds per step and run, and {ratios} (red: quicker than quadsim).")
         note = "dgemm: flops of H·w beside those of numpy's matrix product on as many threads, in the same turns."
-        screen.print(note, highlight=False)
+        screen.print(note)
     if result.get("problems"):
         screen.print(_problems(result["problems"]))
     if result.get("start"):
         screen.print(_starts(result["start"]))
-    print_files(result["files"], screen)
 
 
 def _steps(plan: Plan, rows: list[dict[str, Any]], *, wide: bool) -> Table:
-    """A line for each setting, grouped by size: quadsim, then the peers; on a narrow screen only how they compare."""
+    """A line for each setting, grouped by size: quadsim, then the peers; on a narrow screen only their ratios."""
     from rich.text import Text
 
     def column(row: dict[str, Any]) -> str:
@@ -164,58 +158,49 @@ def _steps(plan: Plan, rows: list[dict[str, Any]], *, wide: bool) -> Table:
 
     peers = [name for name in dict.fromkeys(map(column, rows)) if name != "quadsim"]
     columns = ["size", "", "lanes", "threads", "quadsim", "of dgemm", *peers]
-    table = _table(*(column if wide else SHORT_LABELS.get(column, column) for column in columns))
-    at = {(row["blocks"], row["block_size"], *(row[key] for key in SETTING), column(row)): row for row in rows}
+    shown = _table(column if wide else SHORT_LABELS.get(column, column) for column in columns)
+    row_of = {(row["blocks"], row["block_size"], *(row[key] for key in SETTING), column(row)): row for row in rows}
     for size in plan.sizes:
         for setting in product(plan.optimizers, plan.lanes, plan.threads):
-            ours = at[(*size, *setting, "quadsim")]
+            ours = row_of[(*size, *setting, "quadsim")]
             cells: list[Any] = [f"{size[0]}×{size[1]}", _label(setting[0]), *map(str, setting[1:])]
             cells += [significant(ours["microseconds"]), f"{ours['fraction']:.0%}"]
             for peer in peers:
-                theirs = at.get((*size, *setting, peer))
+                theirs = row_of.get((*size, *setting, peer))
                 if theirs is None:
                     cells.append("")
                     continue
                 factor = f"{significant(theirs['ratio'], 2)}×"
                 ratio = Text(f" {factor:>5}" if wide else factor, style="red" if theirs["ratio"] < 1 else "")
                 cells.append(Text(significant(theirs["microseconds"])).append(ratio) if wide else ratio)
-            table.add_row(*cells)
-        table.add_section()
-    return table
+            shown.add_row(*cells)
+        shown.add_section()
+    return shown
 
 
 def _problems(rows: list[dict[str, Any]]) -> Table:
-    threads = rows[0]["threads"]
-    table = _table("many problems", "", "one thread", f"{threads} threads", "gain", "the machine's own gain")
-    for row in rows:
-        table.add_row(
+    columns = "many problems", "", "one thread", f"{rows[0]['threads']} threads", "gain", "the machine's own gain"
+    cells = [
+        [
             f"{row['problems']} of {row['blocks']}×{row['block_size']}",
             _label(row["optimizer"]),
-            f"{row['seconds_one']:.3f} s",
-            f"{row['seconds_several']:.3f} s",
-            f"{row['gain']:.2f}×",
-            f"{row['machine_gain']:.2f}×",
-        )
-    return table
+            *(f"{row[key]:.3f} s" for key in ("seconds_one", "seconds_several")),
+            *(f"{row[key]:.2f}×" for key in ("gain", "machine_gain")),
+        ]
+        for row in rows
+    ]
+    return _table(columns, cells)
 
 
 def _starts(rows: list[dict[str, Any]]) -> Table:
-    table = _table("a new process", "cold", "warm")
-    for row in rows:
-        table.add_row(row["start"], "" if row["cold"] is None else f"{row['cold']:.2f} s", f"{row['warm']:.2f} s")
-    table.columns[0].justify = "left"
-    return table
+    cells = [
+        [row["start"], "" if row["cold"] is None else f"{row['cold']:.2f} s", f"{row['warm']:.2f} s"] for row in rows
+    ]
+    return _table(("a new process", "cold", "warm"), cells)
 
 
-def _table(*columns: str) -> Table:
-    """A table of numbers; a column without a name holds words."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
-    for column in columns:
-        table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    return table
+def _table(columns: Iterable[str], rows: Iterable[list[str]] = ()) -> Table:
+    return table(columns, rows, left=("", "a new process"), collapse_padding=True)
 
 
 def _label(optimizer: str) -> str:

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
 from quadsim._format import compact
-from quadsim.cli import reading
+from quadsim.cli import outputs, reading
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console, counter
-from quadsim.cli.outputs import command_line, print_files, print_json, stem
+from quadsim.cli.console import counter, table
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from quadsim.engine.trajectory import Trajectory
 
-KEYS = {
-    **keys.select("kappa", "rotation", "minimizer", "run", "out"),
-    "case": replace(keys.KEYS["case"], several=True, default="1,2,3,4"),
-    "seed": replace(keys.KEYS["seed"], several=True, default="0..29"),
-    "optimizers": replace(keys.KEYS["optimizers"], default="gd,frozen-adam"),
-    "tol": replace(keys.KEYS["tol"], bounds={"above": 0, "below": 1}),
-}
+_SHARED = keys.select("kappa", "rotation", "minimizer", "run", "out")
+KEYS = keys.select(
+    *_SHARED.values(),
+    replace(keys.KEYS["case"], several=True, default="1,2,3,4"),
+    replace(keys.KEYS["seed"], several=True, default="0..29"),
+    replace(keys.KEYS["optimizers"], default="gd,frozen-adam"),
+    replace(keys.KEYS["tol"], bounds={"above": 0, "below": 1}),
+)
 SETTINGS = True
 
 
@@ -35,49 +35,32 @@ def main(line: CommandLine) -> None:
 
     optimizers, options = reading.optimizers(line), conditions.from_keys(line.values)
     draws, seeds = reading.draws(line.values), line.values["seed"]
-    from quadsim import _artifacts, plots
-    from quadsim.engine import solver, table
+    from quadsim import plots
+    from quadsim.engine import solver
+    from quadsim.engine.table import bands, quartiles, summary
 
-    changing = options["noise"].any or options["schedule"].changes
-    for optimizer in optimizers:
-        solver.engine_for(optimizer, options["engine"], changing)
-    folder = reading.folder(line)
-    runs, names = [], []
+    reading.engines(optimizers, options)  # raises if an optimizer cannot run
+    outputs.check_folder(line)
+    runs: list[Trajectory] = []
     with counter("draws", len(draws) * len(seeds)) as show:
         for number, draw in enumerate(draws):
-            done = solver.solve(
-                draw,
-                optimizers,
-                seed=seeds,
-                progress=lambda count: show(number * len(seeds) + count),  # noqa: B023
-                **options,
-            )
-            names.append(done[0].problem)
-            runs += list(done)
-    quartiles = table.quartiles(runs)
+
+            def progress(count: int, before: int = number * len(seeds)) -> None:
+                show(before + count)
+
+            runs += solver.solve(draw, optimizers, seed=seeds, progress=progress, **options)
+    tables = {"": quartiles(runs), "-draws": summary(runs), "-curves": bands(runs)}
+    rows = outputs.records(tables[""])
     titles = {
-        name: f"{name.capitalize()}: {_finding(_plain(quartiles[quartiles['problem'] == name]))}" for name in names
+        name: f"{name.capitalize()}: {_finding([row for row in rows if row['problem'] == name])}"
+        for name in dict.fromkeys(row["problem"] for row in rows)
     }
-    texts = line.recorded()
-    caption = f"{command_line('cases', texts)}: median of {len(seeds)} draws, quartiles shaded"
-    bands = table.bands(runs)
-    figure = plots.panels(bands, titles, caption=caption, tol=runs[0].tol)
-    result: dict[str, Any] = {"seed": seeds, "cases": _plain(quartiles)}
-    settings = {"command": command_line("cases", texts), **result, "versions": _artifacts.versions()}
-    tables = {"": quartiles, "-draws": table.summary(runs), "-curves": bands}
-    result["files"] = [str(path) for path in _artifacts.write(folder, stem("cases", texts), figure, tables, settings)]
-    if line.json:
-        print_json(result)
-    else:
-        _show(quartiles, result["files"])
-
-
-def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows, with None for missing values."""
-    return [
-        {str(key): None if value is None or value != value else value for key, value in row.items()}
-        for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
-    ]
+    caption = outputs.command_line("cases", line.recorded())
+    caption += f": median of {len(seeds)} draws, quartiles shaded"
+    figure = plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol)
+    result: dict[str, Any] = {"seed": seeds, "cases": rows}
+    outputs.save(line, figure, tables, result)
+    outputs.report(line, result, lambda screen: screen.print(_table(rows)))
 
 
 def _finding(rows: list[dict[str, Any]]) -> str:
@@ -102,28 +85,21 @@ def _finding(rows: list[dict[str, Any]]) -> str:
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
 
+def _table(rows: list[dict[str, Any]]) -> Any:
+    words = ("problem", "optimizer")
+    numbers = ("draws", "reached tol", "lower quartile", "median steps", "upper quartile", "ahead of the first")
+    cells = []
+    for row in rows:
+        steps = [row[f"{quartile}_steps"] for quartile in ("lower", "median", "upper")]
+        texts = [_not_reached(row) if count is None else f"{count:,}" for count in steps]
+        ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
+        cells.append([row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *texts, ahead])
+    return table((*words, *numbers), cells, left=words, wrap=words)
+
+
 def _not_reached(row: dict[str, Any]) -> str:
-    """In place of a quartile that falls among runs that did not reach tol."""
-    failed = max(("diverged", "underflow"), key=lambda how: row[how])
+    """The cell of a quartile that falls among runs that did not reach tol."""
+    failed = max(("diverged", "underflow"), key=lambda status: row[status])
     stopped = row["diverged"] + row["underflow"]  # before the last step
     late = row["draws"] - row["reached"] - stopped
     return failed if stopped > late else f"> {row['max_steps']:,}"
-
-
-def _show(quartiles: pd.DataFrame, files: list[str]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    screen = console()
-    shown = Table("problem", "optimizer", box=box.SIMPLE_HEAD)
-    for column in ("draws", "reached tol", "lower quartile", "median steps", "upper quartile", "ahead of the first"):
-        shown.add_column(column, justify="right", no_wrap=True)
-    for row in _plain(quartiles):
-        cells = [
-            _not_reached(row) if row[f"{q}_steps"] is None else f"{row[f'{q}_steps']:,}"
-            for q in ("lower", "median", "upper")
-        ]
-        ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
-        shown.add_row(row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *cells, ahead)
-    screen.print(shown)
-    print_files(files, screen)

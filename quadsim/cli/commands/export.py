@@ -13,20 +13,16 @@ import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from quadsim import _files
 from quadsim._validation import InputError, shown
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console
-from quadsim.cli.stores import STORE_KEY, print_damage, same_file, store_path
-from quadsim.keys import Key
-from quadsim.sweeps.store import StoreError, csv_cell, json_text, printable
+from quadsim.cli.stores import STORE_KEY, print_damage, print_line, same_file, store_path
+from quadsim.keys import Key, select
+from quadsim.sweeps.store import Store, StoreError, csv_cell, json_text, printable
 
-if TYPE_CHECKING:
-    from quadsim.sweeps.store import Store
-
-KEYS = {"store": STORE_KEY, "out": Key("out", "text", "the file", shape="rows.csv|rows.parquet")}
+KEYS = select(STORE_KEY, Key("out", "text", "the file", shape="rows.csv|rows.parquet"))
 NAMES = True
 
 
@@ -35,39 +31,33 @@ def main(line: CommandLine) -> int:
     if "out" not in line.values:
         raise InputError("export needs out=: a file such as rows.csv or rows.parquet")
     out = Path(line.values["out"])
-    kinds: dict[str, Callable[..., int]] = {".csv": _csv, ".parquet": _parquet}
-    if out.suffix.lower() not in kinds:
-        raise InputError(f"out={shown(str(out))} must end in {' or '.join(kinds)}")
-    from quadsim.sweeps.store import Store
+    writers = {".csv": _csv, ".parquet": _parquet}
+    if out.suffix.lower() not in writers:
+        raise InputError(f"out={shown(str(out))} must end in {' or '.join(writers)}")
+    from quadsim.sweeps.axes import RESULTS, ordered
 
     with Store(path) as store:
         if same_file(out, path):
             raise InputError(f"out={shown(str(out))} is the store itself: give another file")
-        count = _write(out, lambda draft: kinds[out.suffix.lower()](store, draft))
-    if line.json:
-        print(json_text({"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}))
-    else:
-        console().print(printable(f"wrote {count:,} rows to {out}"), highlight=False, soft_wrap=True)
+        columns = ordered(store.columns())
+        batches = store.batches(columns, [name for name in columns if name not in RESULTS])
+        count = _write(out, lambda draft: writers[out.suffix.lower()](draft, store, columns, batches))
+    result = {"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}
+    outputs.report(line, result, lambda screen: print_line(screen, f"wrote {count:,} rows to {out}"), json_text)
     return print_damage(store)
 
 
 def _write(out: Path, fill: Callable[[Path], int]) -> int:
-    """Check the path and write the file atomically; what `fill` returns."""
+    """Check the path and write the file atomically; returns the result of `fill`."""
     try:
         if out.is_dir():
             raise InputError(f"out={shown(str(out))} is a folder: give a file")
-        out.exists()  # raises where the name is too long
-        if "\0" in str(out):
-            raise ValueError("a NUL in the name")
         if not out.absolute().parent.is_dir():
             raise InputError(f"out={shown(str(out))} cannot be written: there is no folder {shown(str(out.parent))}")
         with tempfile.TemporaryFile(dir=out.absolute().parent):
             pass
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"out={shown(str(out))} cannot be written ({reason})") from None
+    except OSError as error:
+        raise InputError(f"out={shown(str(out))} cannot be written ({error.strerror or error})") from None
     try:
         return _files.write_atomically(out, fill)
     except StoreError:
@@ -76,43 +66,38 @@ def _write(out: Path, fill: Callable[[Path], int]) -> int:
         raise StoreError(error.errno, error.strerror or str(error), str(out)) from None
 
 
-def _batches(store: Store, columns: list[str]) -> Iterator[list[tuple]]:
-    from quadsim.sweeps.axes import RESULTS
-
-    return store.batches(columns, [name for name in columns if name not in RESULTS])
-
-
-def _csv(store: Store, path: Path) -> int:
-    from quadsim.sweeps.axes import ordered
-
-    columns, count = ordered(store.columns()), 0
+def _csv(path: Path, store: Store, columns: list[str], batches: Iterator[list[tuple]]) -> int:
+    """Write the rows; the number of rows."""
+    count = 0
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(map(csv_cell, columns))
-        safe = functools.lru_cache(maxsize=2**16)(csv_cell)  # texts are few, and repeated in every row
-        for batch in _batches(store, columns):
+        safe = functools.lru_cache(maxsize=2**16)(csv_cell)  # few distinct texts repeat in every row
+        for batch in batches:
             writer.writerows([safe(v) if isinstance(v, str | bytes) else v for v in row] for row in batch)
             count += len(batch)
     return count
 
 
-def _parquet(store: Store, path: Path) -> int:
+def _parquet(path: Path, store: Store, columns: list[str], batches: Iterator[list[tuple]]) -> int:
+    """Write the rows; the number of rows."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("a .parquet file needs pyarrow: pip install 'quadsim[parquet]', or write a .csv") from None
-    from quadsim.sweeps.axes import ordered
+    types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
+    schema = pa.schema([(printable(name), types[store.kind(name)]) for name in columns])
 
-    columns, count = ordered(store.columns()), 0
-    kinds = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
-    schema = pa.schema([(printable(name), kinds[store.kind(name)]) for name in columns])
+    def array(values: tuple, field: pa.Field) -> pa.Array:
+        if pa.types.is_string(field.type):
+            values = tuple(None if value is None else printable(value) for value in values)
+        return pa.array(values, type=field.type)
+
+    count = 0
     with pq.ParquetWriter(path, schema) as writer:
-        for batch in _batches(store, columns):
-            arrays = [
-                pa.array([None if v is None else printable(v) if pa.types.is_string(field.type) else v for v in values],
-                         type=field.type) for field, values in zip(schema, zip(*batch, strict=True), strict=True)
-            ]  # fmt: skip
+        for batch in batches:
+            arrays = list(map(array, zip(*batch, strict=True), schema))
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(batch)
     return count

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from quadsim import _validation as checks
 from quadsim import keys
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.outputs import print_json
+from quadsim.cli.outputs import to_json
 
 if TYPE_CHECKING:
     from quadsim.spectra import Measured
@@ -36,11 +36,11 @@ def main(line: CommandLine) -> None:
             {"law": name, "title": draw.__doc__, **(draw.__kwdefaults__ or {})} for name, draw in spectra.LAWS.items()
         ],
         "networks": [{"network": name, "title": _title(measured)} for name, measured in spectra.library().items()],
-        "claims": [{"claim": one.id, "title": one.sentence, "status": one.status} for one in claims.select()],
+        "claims": [{"claim": claim.id, "title": claim.sentence, "status": claim.status} for claim in claims.select()],
     }
     kinds = [checks.choice("list", kind, listed) for kind in line.names] or [*listed]
     if line.json:
-        print_json({kind: listed[kind] for kind in kinds})
+        print(to_json({kind: listed[kind] for kind in kinds}))
         return
     for kind in kinds:
         print(kind)

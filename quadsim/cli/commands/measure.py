@@ -7,45 +7,43 @@ python -m quadsim measure model=gpt2 blocks=layer3.query,layer3.value text=FILE 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
 from quadsim._validation import InputError
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.outputs import command_line, print_json
+from quadsim.cli.console import duration
 from quadsim.keys import Key
 
 if TYPE_CHECKING:
     from quadsim.hessian.measure import Stage
     from quadsim.spectra.files import Measured
 
-_MEASURE, _MODEL = "hessian.measure:measure", "hessian.model_zoo:measure_model"
-KEYS = {
-    key.name: key
-    for key in (
-        Key("model", "text", "gpt2, gpt2-nano, bert-mini, vit-small, resnet18, vgg16 or mlp", shape="NAME"),
-        Key("blocks", "words", "which blocks; * stands for anything"),
-        Key("text", "text", "a text file", shape="FILE"),
-        Key("vocab", "text", "the folder of GPT2's vocabulary", shape="FOLDER"),
-        Key("tokens", "pair", "sequences x length", shape="2x128"),
-        Key("images", "text", "an .npz or .npy file", shape="FILE"),
-        Key("labels", "text", "their labels", shape="FILE"),
-        Key("batch", "whole", "how many images", bounds={"at_least": 1}),
-        Key("size", "pair", "of an image", shape="64x64"),
-        Key("source", "text", "where the data come from, for the record"),
-        Key("train", "whole", "steps of training before"),
-        Key("mode", "text", "evaluation or training"),
-        Key("dtype", "text", "float32 or float64"),
-        Key("curvature", "text", "hessian or gauss-newton"),
-        Key("lanczos_steps", "whole", "steps for each probe", "", f"{_MEASURE}.lanczos_steps"),
-        Key("probes", "whole", "for each block", "", f"{_MEASURE}.probes"),
-        keys.KEYS["seed"],
-        Key("out", "text", "the file (MODEL.npz)", shape="FILE.npz"),
-        Key("overwrite", "flag", "replace a finished file", "", f"{_MEASURE}.overwrite"),
-    )
-}
+_MEASURE = "hessian.measure:measure"
+KEYS = keys.select(
+    Key("model", "text", "gpt2, gpt2-nano, bert-mini, vit-small, resnet18, vgg16 or mlp", shape="NAME"),
+    Key("blocks", "words", "which blocks; * stands for anything"),
+    Key("text", "text", "a text file", shape="FILE"),
+    Key("vocab", "text", "the folder of GPT2's vocabulary", shape="FOLDER"),
+    Key("tokens", "pair", "sequences x length", shape="2x128"),
+    Key("images", "text", "an .npz or .npy file", shape="FILE"),
+    Key("labels", "text", "their labels", shape="FILE"),
+    Key("batch", "whole", "how many images", bounds={"at_least": 1}),
+    Key("size", "pair", "of an image", shape="64x64"),
+    Key("source", "text", "where the data come from, for the record"),
+    Key("train", "whole", "steps of training before"),
+    Key("mode", "text", "evaluation or training"),
+    Key("dtype", "text", "float32 or float64"),
+    Key("curvature", "text", "hessian or gauss-newton"),
+    Key("lanczos_steps", "whole", "steps for each probe", used_by=_MEASURE),
+    Key("probes", "whole", "for each block", used_by=_MEASURE),
+    keys.KEYS["seed"],
+    Key("out", "text", "the file (MODEL.npz)", shape="FILE.npz"),
+    Key("overwrite", "flag", "replace a finished file", used_by=_MEASURE),
+)
 
 
 def main(line: CommandLine) -> None:
@@ -63,7 +61,7 @@ def main(line: CommandLine) -> None:
     if "train" in settings:
         settings["train_steps"] = settings.pop("train")
     recorded = {key: text for key, text in line.recorded().items() if key != "overwrite"}
-    settings |= {"command": command_line("measure", recorded), "state": print_line}
+    settings |= {"command": outputs.command_line("measure", recorded), "state": print_line}
     try:
         with _progress() as show:
             measured = hessian.measure_model(model, progress=show, **settings)
@@ -71,15 +69,13 @@ def main(line: CommandLine) -> None:
         if "allocate memory" not in str(error):
             raise
         raise MemoryError from None
-    result = summary(measured) | {"file": settings["out"]}
-    if line.json:
-        print_json(result)
-    else:
-        print(f"wrote {result['file']}: {len(measured.blocks)} blocks of {measured.name}")
+    result = _facts(measured) | {"file": settings["out"]}
+    summary = f"wrote {result['file']}: {len(measured.blocks)} blocks of {measured.name}"
+    outputs.report(line, result, lambda screen: screen.print(summary, soft_wrap=True))
 
 
-def summary(measured: Measured) -> dict[str, Any]:
-    """For each block its size and the ends of its spectrum by probe."""
+def _facts(measured: Measured) -> dict[str, Any]:
+    """The size and the ends of the spectrum of each block, by probe."""
     blocks = [
         {
             "block": name,
@@ -97,36 +93,23 @@ def print_line(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def _progress() -> AbstractContextManager[Callable[[Stage], None] | None]:
+@contextmanager
+def _progress() -> Iterator[Callable[[Stage], None] | None]:
     """A progress bar on a terminal; in a pipe, only the line after every probe."""
     if not sys.stderr.isatty():
-        return nullcontext()
-    return _Bar()
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+    left = TextColumn("{task.fields[left]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), left)
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task("building the network", total=1.0, left="")
 
-class _Bar:
-    """The bar of a whole measurement."""
+        def show(stage: Stage) -> None:
+            left = "" if stage.seconds_left is None else f"{duration(stage.seconds_left)} left"
+            where = f"{stage.block}, probe {stage.probe + 1}/{stage.probes}, product {stage.step}/{stage.steps}"
+            bar.update(task, description=where, completed=stage.done, left=left)
 
-    def __enter__(self) -> Callable[[Stage], None]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[left]}"),
-        )
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-        self.task = self.bar.add_task("building the network", total=1.0, left="")
-        self.bar.start()
-        return self.show
-
-    def show(self, stage: Stage) -> None:
-        left = stage.seconds_left
-        rest = "" if left is None else f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left"
-        where = f"{stage.block}, probe {stage.probe + 1}/{stage.probes}, product {stage.step}/{stage.steps}"
-        self.bar.update(self.task, description=where, completed=stage.done, left=rest)
-
-    def __exit__(self, *failure: object) -> None:
-        self.bar.stop()
+        yield show

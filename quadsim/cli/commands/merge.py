@@ -7,55 +7,53 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 from quadsim._validation import InputError
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console
-from quadsim.cli.stores import print_damage, removed_if_unused, same_file
-from quadsim.keys import Key
-from quadsim.sweeps.store import StoreError, json_text, printable
+from quadsim.cli.stores import print_damage, print_line, removed_if_unused, report, same_file
+from quadsim.keys import Key, select
+from quadsim.sweeps.store import Store, StoreError, store_exists
+from quadsim.sweeps.store import merge as merge_stores
 
-KEYS = {"store": Key("store", "text", "the store that the others go into", shape="all.db")}
+KEYS = select(Key("store", "text", "the store that the others go into", shape="all.db"))
 NAMES = True
 
 
 def main(line: CommandLine) -> int:
-    from quadsim.sweeps.store import Store, store_exists
-    from quadsim.sweeps.store import merge as merge_stores
-
-    others = [Path(word) for word in line.names]
-    if "store" not in line.values or not others:
+    paths = [Path(word) for word in line.names]
+    if "store" not in line.values or not paths:
         raise InputError("merge needs stores, and where they go: write for example merge a.db b.db store=all.db")
     target = Path(line.values["store"])
-    store_exists(target)  # raises where there can be no store
-    for other in others:
-        if same_file(other, target):
-            raise InputError(f"{other} is the store that the others go into: name it once, as store=")
-    merged, code = [], 0
+    store_exists(target)  # raises if no store can be there
+    for path in paths:
+        if same_file(path, target):
+            raise InputError(f"{path} is the store that the others go into: name it once, as store=")
+    rows, code = [], 0
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(Store(other)) for other in others]  # all of them, before anything is written
+        opened = [stack.enter_context(Store(path)) for path in paths]  # all, before anything is written
         unused = stack.enter_context(removed_if_unused(target))
         store = stack.enter_context(Store.writing(target))
         code |= print_damage(store)
-        for other, one in zip(others, opened, strict=True):
+        for path, source in zip(paths, opened, strict=True):
             try:
-                new, differ = merge_stores(store, one)
+                new, differ = merge_stores(store, source)
             except StoreError as error:
-                if unused:  # nothing is kept of a store that is new
+                if unused:  # a new store is removed
                     raise StoreError(f"{str(error).partition(';')[0]}: {target}") from error
                 raise
             unused.clear()
-            code |= print_damage(one)
-            merged.append({"store": str(other), "rows": len(one), "new": new, "differ": differ,
-                         "damage": one.damage.facts()})  # fmt: skip
+            code |= print_damage(source)
+            counts = {"rows": len(source), "new": new, "differ": differ}
+            rows.append({"store": str(path), **counts, "damage": source.damage.facts()})
         total = len(store)
-    if line.json:
-        print(json_text({"store": str(target), "rows": total, "merged": merged}, indent=2))
-        return code
-    screen = console()
-    for row in merged:
-        but = f"; {row['differ']:,} are there with another result, which was kept" if row["differ"] else ""
-        text = f"{row['store']}: {row['rows']:,} rows, {row['new']:,} new{but}"
-        screen.print(printable(text), highlight=False, soft_wrap=True)
-    screen.print(printable(f"{target}: {total:,} rows"), highlight=False, soft_wrap=True)
+
+    def show(screen: Any) -> None:
+        for row in rows:
+            text = f"{row['store']}: {row['rows']:,} rows, {row['new']:,} new"
+            kept = f"; {row['differ']:,} are there with another result, which was kept" if row["differ"] else ""
+            print_line(screen, text + kept)
+        print_line(screen, f"{target}: {total:,} rows")
+
+    report(line, {"store": str(target), "rows": total, "merged": rows}, show)
     return code

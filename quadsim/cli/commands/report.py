@@ -10,15 +10,14 @@ import os
 from pathlib import Path
 
 from quadsim._validation import InputError, shown
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console
-from quadsim.cli.outputs import print_json
-from quadsim.keys import Key
+from quadsim.keys import Key, select
 
-KEYS = {
-    "figures": Key("figures", "text", "the folder that reproduce writes to", default="figures", shape="FOLDER"),
-    "out": Key("out", "text", "the page (report.html in that folder)", shape="FILE.html"),
-}
+KEYS = select(
+    Key("figures", "text", "the folder that reproduce writes to", default="figures", shape="FOLDER"),
+    Key("out", "text", "the page (report.html in that folder)", shape="FILE.html"),
+)
 
 
 def main(line: CommandLine) -> None:
@@ -39,10 +38,7 @@ def main(line: CommandLine) -> None:
     _artifacts.check_file(path)
     text = pages.page(folder, machine.facts(), _artifacts.versions())
     _artifacts.write_text(path, text)
-    made, size = read_records(folder), path.stat().st_size
-    result = {"file": str(path), "bytes": size, "figures": len(made), "verdicts": verdict_counts(made)}
-    if line.json:
-        print_json(result)
-        return
-    summary = f"{len(made)} figures, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
-    console().print(f"wrote {path}: {summary}", highlight=False, soft_wrap=True)
+    figures, size = read_records(folder), path.stat().st_size
+    result = {"file": str(path), "bytes": size, "figures": len(figures), "verdicts": verdict_counts(figures)}
+    summary = f"{len(figures)} figures, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
+    outputs.report(line, result, lambda screen: screen.print(f"wrote {path}: {summary}", soft_wrap=True))

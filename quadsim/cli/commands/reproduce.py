@@ -14,39 +14,29 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadsim import _validation as checks
 from quadsim._processes import ProcessPool, WorkerDiedError, exit_on_sigterm, unwind_on_sigterm
 from quadsim._validation import InputError
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console, counter, duration
-from quadsim.cli.outputs import print_json
-from quadsim.keys import Key
+from quadsim.cli.console import console, counter, duration, print_error, table
+from quadsim.cli.outputs import to_json
+from quadsim.keys import Key, select
 
-BLAS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-KEYS = {
-    "fast": Key("fast", "flag", "few draws, into figures/fast", default="false"),
-    "redraw": Key("redraw", "flag", "draw from the tables that are there", default="false"),
-    "workers": Key("workers", "whole", "processes (one for each core)", bounds={"at_least": 1}),
-    "out": Key("out", "text", "where figures go (figures)", shape="FOLDER"),
-}
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+KEYS = select(
+    Key("fast", "flag", "few draws, into figures/fast", default="false"),
+    Key("redraw", "flag", "draw from the tables that are there", default="false"),
+    Key("workers", "whole", "processes (one for each core)", bounds={"at_least": 1}),
+    Key("out", "text", "where figures go (figures)", shape="FOLDER"),
+)
 NAMES = True
 STYLES = {"reproduced": "green", "differs": "yellow", "cannot be checked": "cyan"}
-Outcome = tuple["dict[str, Any] | str", float]  # what is known of a figure, or what went wrong; and the seconds
-
-
-@dataclass(frozen=True)
-class Task:
-    """Where figures go, and how they are made."""
-
-    folder: Path
-    fast: bool
-    redraw: bool
+Outcome = tuple["dict[str, Any] | str", float]  # the record of a figure, or an error message; and the seconds
 
 
 def main(line: CommandLine) -> int:
@@ -67,68 +57,64 @@ def main(line: CommandLine) -> int:
     _artifacts.check_folder(folder)
     if fast and folder.resolve() == home:
         raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
-    before = {one["name"]: one for one in read_records(home, skip_damaged=True)}
+    before = {figure["name"]: figure for figure in read_records(home, skip_damaged=True)}
     began, done, failed = time.perf_counter(), {}, []
+    make = partial(_make, folder=folder, fast=fast, redraw=line.values["redraw"])
     with counter("figures", len(paths)) as show:
-        for path, (outcome, seconds) in _outcomes(
-            paths, Task(folder, fast, line.values["redraw"]), min(workers, len(paths))
-        ):
+        for path, (outcome, seconds) in _outcomes(paths, make, min(workers, len(paths))):
             if isinstance(outcome, str):
                 failed.append(path.stem)
-                _print_error(f"{path.name} failed: {outcome}")
+                print_error(f"{path.name} failed: {outcome}")
             else:
                 done[path] = outcome
                 if not line.json:
                     _show(outcome, seconds)
             show(len(done) + len(failed), path.stem)
     made = [done[path] for path in paths if path in done]
-    twice = [one["name"] for one in made if [other["name"] for other in made].count(one["name"]) > 1]
-    changed = [sentence for one in made for sentence in _changes(before.get(one["name"]), one)]
+    names = [figure["name"] for figure in made]
+    twice = [name for name in names if names.count(name) > 1]
+    changed = [change for figure in made for change in _changes(before.get(figure["name"], figure), figure)]
     if line.json:
-        print_json({"figures": made, "failed": failed, "changed": changed})
+        print(to_json({"figures": made, "failed": failed, "changed": changed}))
     else:
         took = duration(time.perf_counter() - began)
         summary = f"{len(made)} of {len(paths)} figures in {took}: {verdict_counts(made)}" if made else "no figure"
-        console().print(f"{summary}; in {folder}", highlight=False, soft_wrap=True)
-    for sentence in changed:
-        _print_error(f"not as recorded: {sentence}")
+        console().print(f"{summary}; in {folder}", soft_wrap=True)
+    for change in changed:
+        print_error(f"not as recorded: {change}")
     if twice:
-        _print_error(f"two scripts make {twice[0]}: one has overwritten the other")
-    kept = True
+        print_error(f"two scripts make {twice[0]}: one has overwritten the other")
+    updated = True
     in_clone = folder.resolve() == home and Path.cwd() == home.parent  # elsewhere, nothing outside `folder` is written
     if in_clone and made:
-        kept = _update_readme(home.parent / "README.md", read_records(home, skip_damaged=True))
-    return 1 if failed or changed or twice or not kept else 0
+        updated = _update_readme(home.parent / "README.md", read_records(home, skip_damaged=True))
+    return 1 if failed or changed or twice or not updated else 0
 
 
-def _print_error(sentence: str) -> None:
-    print(checks.PREFIX + checks.one_line(sentence), file=sys.stderr, flush=True)
-
-
-def _outcomes(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome]]:
-    """Each script and its outcome, from so many processes at a time."""
+def _outcomes(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome]]:
+    """Each script and its outcome, run in up to so many processes."""
     from quadsim.reproduce import scripts
 
     if workers == 1:
         for path in paths:
-            yield path, _make(path, task)
+            yield path, make(path)
         return
     order = sorted(paths, key=lambda path: not scripts.is_slow(path))  # slow ones first
     suspects = []
-    for path, outcome in _pooled(order, task, workers):
+    for path, outcome in _pooled(order, make, workers):
         if outcome is None:
             suspects.append(path)
         else:
             yield path, outcome
-    for path in suspects:  # a process was ended: which of those that ran is to blame shows in processes of their own
-        for _, outcome in _pooled([path], task, 1):
+    for path in suspects:  # a worker died: run each script that it may have run in a process of its own
+        for _, outcome in _pooled([path], make, 1):
             yield path, outcome or ("its process was ended, perhaps for want of memory", 0.0)
 
 
-def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path, Outcome | None]]:
-    """Each script and what came of it; None where the process was ended."""
+def _pooled(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome | None]]:
+    """Each script and its outcome; None if the worker died."""
     with exit_on_sigterm(), ProcessPool(workers, _set_up_worker) as pool:
-        waiting = {pool.submit(unwind_on_sigterm, _make, path, task, True): path for path in paths}
+        waiting = {pool.submit(unwind_on_sigterm, partial(make, in_worker=True), path): path for path in paths}
         for done in as_completed(waiting):
             try:
                 yield waiting[done], pool.result(done)
@@ -136,19 +122,19 @@ def _pooled(paths: list[Path], task: Task, workers: int) -> Iterator[tuple[Path,
                 yield waiting[done], None
 
 
-def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
-    """One script's figure, or what went wrong; and how long it took. What it prints goes to standard error."""
+def _make(path: Path, *, folder: Path, fast: bool, redraw: bool, in_worker: bool = False) -> Outcome:
+    """Run one script, with its output on standard error."""
     from quadsim.reproduce import scripts
 
     began = time.perf_counter()
-    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if task.fast else [])])
+    command = shlex.join(["python", f"experiments/{path.name}", *(["fast=true"] if fast else [])])
     outcome: dict[str, Any] | str
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            outcome = scripts.load(path).make(task.folder, command, fast=task.fast, redraw=task.redraw)
+            outcome = scripts.load(path).make(folder, command, fast=fast, redraw=redraw)
     except InputError as error:
         outcome = str(error)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # the other figures are not to suffer
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # continue with the other figures
         if isinstance(error, KeyboardInterrupt) and not in_worker:
             raise
         if os.environ.get("QUADSIM_DEBUG"):
@@ -159,20 +145,18 @@ def _make(path: Path, task: Task, in_worker: bool = False) -> Outcome:
 
 
 def _set_up_worker() -> None:
-    """Run before numpy is imported: several processes, each with BLAS on all cores, are slower than one."""
-    for name in BLAS:
+    """Set one BLAS thread before numpy is imported: several processes with BLAS on all cores are slower than one."""
+    for name in BLAS_VARIABLES:
         os.environ.setdefault(name, "1")
 
 
-def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
-    """Verdicts that are not the recorded ones."""
-    if before is None:
-        return []
-    then = {one["what"]: one["verdict"] for one in before["checks"]}
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Verdicts that differ from the recorded ones."""
+    then = {check["what"]: check["verdict"] for check in before["checks"]}
     return [
-        f"{now['name']}, {one['what']}: {one['verdict']}, was: {then[one['what']]}"
-        for one in now["checks"]
-        if then.get(one["what"], one["verdict"]) != one["verdict"]
+        f"{now['name']}, {check['what']}: {check['verdict']}, was: {then[check['what']]}"
+        for check in now["checks"]
+        if then.get(check["what"], check["verdict"]) != check["verdict"]
     ]
 
 
@@ -191,23 +175,21 @@ def _update_readme(readme: Path, made: list[dict[str, Any]]) -> bool:
         if updated != text:
             _artifacts.write_text(readme, updated)
         return True
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or markers that are not as they should be
-        _print_error(f"{readme.name} could not be updated: {getattr(error, 'strerror', None) or error}")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or wrong markers
+        print_error(f"{readme.name} could not be updated: {getattr(error, 'strerror', None) or error}")
         return False
 
 
 def _show(made: dict[str, Any], seconds: float) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     screen = console()
-    where = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
-    screen.print(f"{made['name']}: {made['source']}{where}, {duration(seconds)}", style="bold", highlight=False)
-    shown = Table("", "published", "measured", "verdict", box=box.SIMPLE_HEAD)
-    for one in made["checks"]:
-        verdict = Text(one["verdict"], style=STYLES[one["verdict"]]).append(
-            f": {one['why']}" if one["why"] else "", style="default"
-        )
-        shown.add_row(one["what"], one["published"], one["measured"], verdict)
-    screen.print(shown, highlight=False)
+    arxiv = f" (arXiv {made['arxiv']})" if made["arxiv"] else ""
+    screen.print(f"{made['name']}: {made['source']}{arxiv}, {duration(seconds)}", style="bold")
+    rows = []
+    for check in made["checks"]:
+        why = f": {check['why']}" if check["why"] else ""
+        verdict = Text(check["verdict"], style=STYLES[check["verdict"]]).append(why, style="default")
+        rows.append([check["what"], check["published"], check["measured"], verdict])
+    columns = ("", "published", "measured", "verdict")
+    screen.print(table(columns, rows, left=columns, wrap=columns))

@@ -9,14 +9,12 @@ python -m quadsim case=3 optimizers=sgd,adam noise=gaussian noise.scale=0.1 max_
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
-from quadsim.cli import reading
+from quadsim.cli import outputs, reading
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console, counter
-from quadsim.cli.outputs import command_line, print_files, print_json, stem
+from quadsim.cli.console import counter, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,19 +32,16 @@ def main(line: CommandLine) -> None:
 
     optimizers, options = reading.optimizers(line), conditions.from_keys(line.values)
     seed = line.values.get("seed", KEYS["seed"].default_value)
-    from quadsim.engine import table
+    from quadsim.engine.table import rows
     from quadsim.problems.build import problem as build_problem
 
     problem = build_problem(seed=seed, **reading.problem_keys(line.values))
-    folder = reading.folder(line)
+    outputs.check_folder(line)
     runs = _solve_all(problem, optimizers, seed=seed, **options)
     constants = _constants(problem, seed, problem.initial_error(seed, options["start"]))
-    result = {"problem": constants | _arrangement(problem, line.values), "runs": table.rows(runs)}
-    result["files"] = [str(path) for path in _write(folder, line.recorded(), problem, runs, result)]
-    if line.json:
-        print_json(result)
-    else:
-        _show(result, runs)
+    result: dict[str, Any] = {"problem": constants | _arrangement(problem, line.values), "runs": rows(runs)}
+    _write(line, problem, runs, result)
+    outputs.report(line, result, lambda screen: _show(screen, result["problem"], runs))
 
 
 def _solve_all(problem: BlockQuadratic, optimizers: list[Optimizer], **options: Any) -> list[Trajectory]:
@@ -54,10 +49,8 @@ def _solve_all(problem: BlockQuadratic, optimizers: list[Optimizer], **options: 
     from quadsim.engine import solver
     from quadsim.engine.trajectory import MAX_STEPS
 
-    changing = options["noise"].any or options["schedule"].changes
-    engines = [solver.engine_for(one, options["engine"], changing) for one in optimizers]
     runs = []
-    for optimizer, engine in zip(optimizers, engines, strict=True):
+    for optimizer, engine in zip(optimizers, reading.engines(optimizers, options), strict=True):
         total = solver.step_limit(engine, options["max_steps"], options["tol"]) or MAX_STEPS
         unit = "steps" if engine == "compiled" else "steps searched"
         with counter(unit, total, optimizer.label) as show:
@@ -99,20 +92,17 @@ def _arrangement(problem: BlockQuadratic, values: dict[str, Any]) -> dict[str, A
     return {"arrangement": {"number": every.index(share) + 1, "of": len(every), "from": low, "to": high}}
 
 
-def _write(
-    folder: Path, texts: dict[str, str], problem: BlockQuadratic, runs: list[Trajectory], result: dict[str, Any]
-) -> list[Path]:
-    from quadsim import _artifacts, plots
-    from quadsim.engine import table
+def _write(line: CommandLine, problem: BlockQuadratic, runs: list[Trajectory], result: dict[str, Any]) -> None:
+    from quadsim import plots
+    from quadsim.engine.table import curves, summary
 
     outcomes = ", ".join(f"{run.optimizer.label} {_outcome(run)}".replace(" ", "\u00a0") for run in runs)
     kappa = "" if "kappa" in problem.name else f", κ = {problem.kappa:.6g}"
     title = f"{problem.name.capitalize()}{kappa}. Steps: {outcomes}"
-    line = command_line("", texts)
-    figure = plots.convergence(table.curves(runs), title=title, caption=line, tol=runs[0].tol)
-    settings = {"command": line, **{key: result[key] for key in ("problem", "runs")}, "versions": _artifacts.versions()}
-    tables = {"": table.summary(runs), "-curves": table.curves(runs)}
-    return _artifacts.write(folder, stem("", texts), figure, tables, settings)
+    tables = {"": summary(runs), "-curves": curves(runs)}
+    caption = outputs.command_line("run", line.recorded())
+    figure = plots.convergence(tables["-curves"], title=title, caption=caption, tol=runs[0].tol)
+    outputs.save(line, figure, tables, result)
 
 
 def _outcome(run: Trajectory) -> str:
@@ -121,55 +111,42 @@ def _outcome(run: Trajectory) -> str:
     return f"> {run.last_step:,}" if run.status == "max-steps" else str(run.status)
 
 
-def _show(result: dict[str, Any], runs: list[Trajectory]) -> None:
-    """Print the constants in two lines, the optimizers in a table, the files."""
-    from rich import box
-    from rich.table import Table
-
-    facts = result["problem"]
-    screen = console()
-    blocks = ", ".join(f"{kappa:.5g}" for kappa in facts["block_kappas"][:8]) + (
-        ", …" if len(facts["block_kappas"]) > 8 else ""
-    )
-    screen.print(
-        f"{facts['problem'].capitalize()}, seed {facts['seed']}, {facts['dim']} dimensions"
-        + ("" if "minimizer" in facts["problem"] else f", {facts['minimizer']} minimizer"),
-        style="bold",
-    )
+def _show(screen: Any, facts: dict[str, Any], runs: list[Trajectory]) -> None:
+    """Print the constants of the problem and a table of the optimizers."""
+    minimizer = "" if "minimizer" in facts["problem"] else f", {facts['minimizer']} minimizer"
+    heading = f"{facts['problem'].capitalize()}, seed {facts['seed']}, {facts['dim']} dimensions{minimizer}"
+    screen.print(heading, style="bold")
     if "arrangement" in facts:
         line = "heterogeneity {from:.3g} to {to:.3g} gives these blocks: arrangement {number} of {of}"
-        screen.print(line.format(**facts["arrangement"]), highlight=False)
-    screen.print(f"κ = {facts['kappa']:.6g}   κ_l = {blocks}", highlight=False)
-    screen.print(
-        f"κ_eff of frozen Adam = {facts['kappa_eff']:.4g}   "
-        f"r = {facts['r']:.4g} (within blocks {facts['r_within_blocks']:.4g})",
-        highlight=False,
-    )
-    table = Table(box=box.SIMPLE_HEAD)
-    columns = ["optimizer", "lr", "steps to tol", "final ‖g‖", "‖g‖/‖g₀‖", "status", "engine"]
-    if screen.width < 90:  # the files have them all
-        columns = [column for column in columns if column not in ("lr", "final ‖g‖")]
-    for column in columns:
-        left = column in ("optimizer", "status", "engine")
-        table.add_column(column, justify="left" if left else "right", no_wrap=True)
-    for run in runs:
-        rates = run.lr if isinstance(run.lr, tuple) else (run.lr,)
-        lr = " ".join(f"{rate:.4g}" for rate in rates[:4]) + (" …" if len(rates) > 4 else "")
-        reached = "–" if run.steps_to_tol is None else f"{run.steps_to_tol:,}"
-        last = run.grad_norm[-1] if run.grad_norm.size else float("nan")
-        first = run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 1.0
-        cells = {
-            "optimizer": run.optimizer.label,
-            "lr": lr,
-            "steps to tol": reached,
-            "final ‖g‖": f"{last:.3g}",
-            "‖g‖/‖g₀‖": f"{last / first:.2g}",
-            "status": str(run.status),
-            "engine": run.engine,
-        }
-        table.add_row(*(cells[column] for column in columns))
-    screen.print(table)
+        screen.print(line.format(**facts["arrangement"]))
+    blocks = _listed([f"{kappa:.5g}" for kappa in facts["block_kappas"]], ", ", 8)
+    screen.print(f"κ = {facts['kappa']:.6g}   κ_l = {blocks}")
+    line = "κ_eff of frozen Adam = {kappa_eff:.4g}   r = {r:.4g} (within blocks {r_within_blocks:.4g})"
+    screen.print(line.format(**facts))
+    rows = [_cells(run) for run in runs]
+    hidden = ("lr", "final ‖g‖") if screen.width < 90 else ()  # the files have all columns
+    columns = [column for column in rows[0] if column not in hidden]
+    cells = [[row[column] for column in columns] for row in rows]
+    screen.print(table(columns, cells, left=("optimizer", "status", "engine")))
     decayed = [run.optimizer.label for run in runs if not run.optimizer.translation_invariant]
     if decayed:
-        screen.print(f"depends on the minimizer: {', '.join(decayed)}", highlight=False, soft_wrap=True)
-    print_files(result["files"], screen)
+        screen.print(f"depends on the minimizer: {', '.join(decayed)}", soft_wrap=True)
+
+
+def _cells(run: Trajectory) -> dict[str, str]:
+    last = run.grad_norm[-1] if run.grad_norm.size else float("nan")
+    first = run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 1.0
+    rates = run.lr if isinstance(run.lr, tuple) else (run.lr,)
+    return {
+        "optimizer": run.optimizer.label,
+        "lr": _listed([f"{rate:.4g}" for rate in rates], " ", 4),
+        "steps to tol": "–" if run.steps_to_tol is None else f"{run.steps_to_tol:,}",
+        "final ‖g‖": f"{last:.3g}",
+        "‖g‖/‖g₀‖": f"{last / first:.2g}",
+        "status": str(run.status),
+        "engine": run.engine,
+    }
+
+
+def _listed(texts: list[str], separator: str, most: int) -> str:
+    return separator.join([*texts[:most], *(["…"] if len(texts) > most else [])])

@@ -7,16 +7,13 @@ python -m quadsim spectra model=mine.npz blocks=fc1,fc2 scale=tenth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
 from quadsim._validation import InputError
-from quadsim.cli import reading
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import console
-from quadsim.cli.outputs import command_line, print_files, print_json, stem
+from quadsim.cli.console import table
 from quadsim.keys import Key
 
 if TYPE_CHECKING:
@@ -25,19 +22,17 @@ if TYPE_CHECKING:
     from quadsim.spectra import Measured, MeasuredBlock
 
 SAMPLE_KEYS = ("block_size", "sampling", "sign", "pool", "threshold", "kappa", "map", "seed")
-_DISTANCES = "spectra.distance:js_matrix"
-KEYS = {
-    "model": Key("model", "text", "a measured network, or a file of your own (.npz, .csv)", shape="NAME"),
-    "blocks": Key("blocks", "words", "which of its blocks"),
-    "scale": Key("scale", "choice", "raw, or each block divided by its tenth largest eigenvalue", "",
-                 f"{_DISTANCES}.scale", ("spectra.distance:SCALES",)),
-    "sigma": Key("sigma", "real", "the width of the Gaussian at each node", "", f"{_DISTANCES}.sigma",
-                 bounds={"above": 0}),
-    **{name: replace(keys.KEYS[name], requires="") for name in SAMPLE_KEYS},
-    **keys.select("out"),
-}  # fmt: skip
 MAX_BLOCKS = 40
 CONVERGED = 0.01  # a node whose residual is at most this share of it is called an eigenvalue
+_DISTANCES = "spectra.distance:js_matrix"
+_SCALES = "raw, or each block divided by its tenth largest eigenvalue"
+KEYS = keys.select(
+    Key("model", "text", "a measured network, or a file of your own (.npz, .csv)", shape="NAME"),
+    Key("blocks", "words", "which of its blocks"),
+    Key("scale", "choice", _SCALES, ("spectra.distance:SCALES",), used_by=_DISTANCES),
+    Key("sigma", "real", "the width of the Gaussian at each node", bounds={"above": 0}, used_by=_DISTANCES),
+    *keys.select(*SAMPLE_KEYS, "out").values(),
+)
 
 
 def main(line: CommandLine) -> None:
@@ -53,50 +48,40 @@ def _list(line: CommandLine) -> None:
     from quadsim.spectra import library
 
     entries = [_entry(name, measured) for name, measured in library().items()]
-    if line.json:
-        print_json(entries)
-        return
-    from rich import box
-    from rich.table import Table
-
-    shown = Table("model", "data", "mode", box=box.SIMPLE_HEAD)
-    for column in ("seed", "trained", "blocks", "steps", "probes", "largest eigenvalue by block"):
-        shown.add_column(column, justify="right", no_wrap=True)
+    words, numbers = ("model", "data", "mode"), ("seed", "trained", "blocks", "steps", "probes")
+    rows = []
     for entry in entries:
         ends = f"{entry['least']:.2g} to {entry['most']:.2g}: × {entry['most'] / entry['least']:.4g}"
-        cells = [str(entry[key]) for key in ("seed", "trained", "blocks", "steps", "probes")]
-        shown.add_row(entry["model"], entry["data"], entry["mode"], *cells, ends)
-    screen = console()
-    screen.print(shown)
-    screen.print("spectra model=NAME shows one of them, or a file of your own (.npz, .csv)", highlight=False)
+        rows.append([*(str(entry[key]) for key in (*words, *numbers)), ends])
+
+    def show(screen: Any) -> None:
+        screen.print(table((*words, *numbers, "largest eigenvalue by block"), rows, left=words, wrap=words))
+        screen.print("spectra model=NAME shows one of them, or a file of your own (.npz, .csv)")
+
+    outputs.report(line, entries, show)
 
 
 def _entry(name: str, measured: Measured) -> dict[str, Any]:
     settings = measured.provenance["settings"]
     data = settings["data"]
+    images = "text" not in data
     largest = [block.largest for block in measured.blocks.values()]
     return {
         "model": name,
         "architecture": settings["architecture"],
-        "data": f"{data['text']}, {data['tokens']} tokens"
-        if "text" in data
-        else f"{data['images']}, {data['batch']} of {data['size']}",
-        "mode": settings["mode"],
-        "curvature": settings["curvature"],
-        "seed": settings["seed"],
-        "trained": settings["trained"],
+        "data": "{images}, {batch} of {size}".format(**data) if images else "{text}, {tokens} tokens".format(**data),
+        **{key: settings[key] for key in ("mode", "curvature", "seed", "trained")},
         "blocks": len(measured.blocks),
-        "steps": settings["steps"],
-        "probes": settings["probes"],
+        **{key: settings[key] for key in ("steps", "probes")},
         "least": min(largest),
         "most": max(largest),
-        "ratio": _ratio(measured.blocks.values()),
+        "ratio": _ratio(list(measured.blocks.values())),
         "command": measured.provenance["command"],
     }
 
 
-def _ratio(blocks: Iterable[MeasuredBlock]) -> float | None:
-    """Largest over smallest of the blocks' largest magnitudes; None if a block is zero, or as good as."""
+def _ratio(blocks: list[MeasuredBlock]) -> float | None:
+    """Largest over smallest of the blocks' largest magnitudes; None if that of a block is zero or negligible."""
     from quadsim.spectra import MIN_EIGENVALUE
 
     largest = [block.largest for block in blocks]
@@ -105,48 +90,40 @@ def _ratio(blocks: Iterable[MeasuredBlock]) -> float | None:
 
 def _draw(line: CommandLine) -> None:
     values, model = line.values, line.values["model"]
-    from quadsim import _artifacts, plots
+    from quadsim import plots
     from quadsim.spectra import load
 
     measured = load(model)
-    names = [measured.block(name).name for name in values.get("blocks", measured.blocks)]
-    if len(names) > MAX_BLOCKS:
-        raise InputError(f"{model} has {len(names)} blocks: choose up to {MAX_BLOCKS} of them with blocks=")
-    scale = values.get("scale", KEYS["scale"].default_value)
-    folder = reading.folder(line)
+    blocks = [measured.block(name) for name in values.get("blocks", measured.blocks)]
+    if len(blocks) > MAX_BLOCKS:
+        raise InputError(f"{model} has {len(blocks)} blocks: choose up to {MAX_BLOCKS} of them with blocks=")
+    names, scale = [block.name for block in blocks], values.get("scale", KEYS["scale"].default_value)
+    outputs.check_folder(line)
     sampling = {key: value for key, value in values.items() if key in SAMPLE_KEYS}
     try:
         sampled = _eigenvalues(sampling, model, measured, names if "blocks" in values else None)
     except InputError:
         if sampling:
             raise
-        sampled = None  # no problem can be made of these; the rest can be shown
-    blocks = [measured.block(name) for name in names]
+        sampled = None  # these blocks make no problem; their densities can still be shown
     tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale)}
-    facts: dict[str, Any] = {"model": model, "blocks": tables["-blocks"].to_dict("records")}
-    facts["ratio"] = _ratio(blocks)
-    command = command_line("spectra", line.recorded())
-    figures = {
-        "-densities": plots.densities(
-            tables["-densities"],
-            title=f"{measured.name}: {_scales(facts['ratio'], len(blocks))}",
-            caption=f"{command}: a Gaussian at every node, its width a 200th of the block's range",
-        ),
-    }
+    facts: dict[str, Any] = {"model": model, "blocks": tables["-blocks"].to_dict("records"), "ratio": _ratio(blocks)}
+    command = outputs.command_line("spectra", line.recorded())
+    title = f"{measured.name}: {_scales(facts['ratio'], len(blocks))}"
+    caption = f"{command}: a Gaussian at every node, its width a 200th of the block's range"
+    figures = {"-densities": plots.densities(tables["-densities"], title=title, caption=caption)}
     if sampled is not None:
         tables["-eigenvalues"] = sampled
         title = f"{measured.name}: the eigenvalues that a problem takes from each block"
         figures["-eigenvalues"] = plots.histogram(sampled, title=title, caption=command)
     if len(blocks) > 1:
         sigma = values.get("sigma", KEYS["sigma"].default_value)
-        facts["js"] = _distances(measured, names, sigma, tables, figures, command, scale)
-    settings = {"command": command, **facts, "provenance": dict(measured.provenance), "versions": _artifacts.versions()}
-    name = stem("spectra", line.recorded())
-    facts["files"] = [str(path) for path in _artifacts.write(folder, name, figures, tables, settings)]
-    if line.json:
-        print_json(facts)
-    else:
-        _show(measured, facts)
+        facts["js"], distances, title = _distances(measured, names, sigma, scale)
+        caption = f"{command}: scale {scale}, Gaussian of width {sigma:.2g}"
+        tables["-distances"] = distances
+        figures["-distances"] = plots.heat_map(distances, title=title, caption=caption)
+    outputs.save(line, figures, tables, facts, provenance=dict(measured.provenance))
+    outputs.report(line, facts, lambda screen: _show(screen, measured, facts))
 
 
 def _scales(ratio: float | None, blocks: int) -> str:
@@ -163,27 +140,30 @@ def _table(blocks: list[MeasuredBlock]) -> pd.DataFrame:
 
     rows = []
     for block in blocks:
-        converged = [
-            int((residuals <= CONVERGED * np.abs(nodes)).sum())
-            for nodes, residuals in zip(block.nodes, block.residuals, strict=True)
-        ]
+        probes = list(zip(block.nodes, block.residuals, strict=True))
         tops = [float(np.abs(nodes).max()) for nodes in block.nodes]
+        low, high = _ends(block)
         rows.append(
             {
                 "block": block.name,
                 "size": block.size,
-                "smallest": float(min(nodes[0] for nodes in block.nodes)),
-                "largest": float(max(nodes[-1] for nodes in block.nodes)),
+                "smallest": low,
+                "largest": high,
                 "spread": max(tops) / min(tops) - 1 if min(tops) > 0 else 0.0,
                 "nodes": int(min(nodes.size for nodes in block.nodes)),
-                "converged": min(converged),
+                "converged": min(int((residuals <= CONVERGED * np.abs(nodes)).sum()) for nodes, residuals in probes),
             }
         )
     return pd.DataFrame(rows)
 
 
+def _ends(block: MeasuredBlock) -> tuple[float, float]:
+    """The smallest and the largest node of all probes."""
+    return float(min(nodes[0] for nodes in block.nodes)), float(max(nodes[-1] for nodes in block.nodes))
+
+
 def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
-    """Each block's density on 800 points of its own range, smoothed by a 200th of it: wide and narrow can be seen."""
+    """Each block's density on 800 points of its range, smoothed by a 200th of it, so that narrow spectra show too."""
     import numpy as np
     import pandas as pd
 
@@ -191,9 +171,7 @@ def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
 
     parts = []
     for block in blocks:
-        unit = unit_of(block, scale)
-        low = min(nodes[0] for nodes in block.nodes) / unit
-        high = max(nodes[-1] for nodes in block.nodes) / unit
+        low, high = (end / unit_of(block, scale) for end in _ends(block))
         width = max((high - low) / 200, 1e-9 * max(abs(high), abs(low)), MIN_EIGENVALUE)
         points = np.linspace(low - 5 * width, high + 5 * width, 800)
         values = density(block, points, sigma=width, scale=scale)
@@ -202,7 +180,7 @@ def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
 
 
 def _eigenvalues(sampling: dict[str, Any], model: str, measured: Measured, names: list[str] | None) -> pd.DataFrame:
-    """The eigenvalues that a problem takes from the blocks, by the same keys as `case=1`."""
+    """The eigenvalues that a problem takes from the blocks, by the keys of `case=1`."""
     import numpy as np
     import pandas as pd
 
@@ -217,18 +195,11 @@ def _eigenvalues(sampling: dict[str, Any], model: str, measured: Measured, names
 
 
 def _distances(
-    measured: Measured,
-    names: list[str],
-    sigma: float,
-    tables: dict[str, Any],
-    figures: dict[str, Any],
-    command: str,
-    scale: str,
-) -> list[dict[str, Any]]:
-    """The mean distances at both scales; the matrix of the requested scale goes into tables and figures."""
+    measured: Measured, names: list[str], sigma: float, scale: str
+) -> tuple[list[dict[str, Any]], pd.DataFrame, str]:
+    """The mean distances at both scales; the matrix of the requested scale and the title of its figure."""
     import pandas as pd
 
-    from quadsim import plots
     from quadsim.spectra import js_matrix
 
     means = []
@@ -238,54 +209,40 @@ def _distances(
         except InputError:
             if kind == scale:
                 raise
-            continue  # the other scale was not asked for, and does not fit these blocks
+            continue  # the other scale was not requested and does not fit these blocks
         noises = [value for value in found.noise if value is not None]
         noise = sum(noises) / len(noises) if noises else None
         means.append({"scale": kind, "mean": found.mean, "noise": noise})
-        if kind != scale:
-            continue
-        rows = [
-            {"block": one, "other": other, "distance": found.noise[i] if i == j else found.matrix[i, j]}
-            for i, one in enumerate(found.blocks)
-            for j, other in enumerate(found.blocks)
-        ]
-        tables["-distances"] = pd.DataFrame(rows).astype({"distance": float})
-        beside = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
-        figures["-distances"] = plots.heat_map(
-            tables["-distances"],
-            title=f"{measured.name}: mean distance between blocks {found.mean:.3f}{beside}",
-            caption=f"{command}: scale {kind}, Gaussian of width {sigma:.2g}",
-        )
-    return means
+        if kind == scale:
+            rows = [
+                {"block": name, "other": other, "distance": found.noise[i] if i == j else found.matrix[i, j]}
+                for i, name in enumerate(found.blocks)
+                for j, other in enumerate(found.blocks)
+            ]
+            matrix = pd.DataFrame(rows).astype({"distance": float})
+            diagonal = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
+            title = f"{measured.name}: mean distance between blocks {found.mean:.3f}{diagonal}"
+    return means, matrix, title
 
 
-def _show(measured: Measured, facts: dict[str, Any]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    screen = console()
+def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:
     settings = measured.provenance.get("settings", {})
     if settings:
-        screen.print(f"{measured.name}: {settings.get('architecture', '')}", style="bold", highlight=False)
+        screen.print(f"{measured.name}: {settings.get('architecture', '')}", style="bold")
         screen.print(
             f"{settings.get('curvature')}, {settings.get('mode', 'own')} mode, seed {settings.get('seed')}, "
             f"{settings.get('steps')} steps, {settings.get('probes')} probes, {measured.provenance.get('date', '')}"
-            + ("" if measured.finished else " (unfinished)"),
-            highlight=False,
+            + ("" if measured.finished else " (unfinished)")
         )
-        screen.print(f"made by: {measured.provenance.get('command')}", highlight=False, soft_wrap=True)
-    shown = Table("block", box=box.SIMPLE_HEAD)
-    for column in ("parameters", "smallest", "largest", "spread over probes", "nodes", "converged"):
-        shown.add_column(column, justify="right", no_wrap=True)
+        screen.print(f"made by: {measured.provenance.get('command')}", soft_wrap=True)
+    columns = ("block", "parameters", "smallest", "largest", "spread over probes", "nodes", "converged")
+    rows = []
     for row in facts["blocks"]:
         ends = (f"{row['smallest']:.4g}", f"{row['largest']:.4g}", f"{row['spread']:.1%}")
-        shown.add_row(row["block"], f"{row['size']:,}", *ends, str(row["nodes"]), str(row["converged"]))
-    screen.print(shown)
-    screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize(), highlight=False)
-    for one in facts.get("js", []):
-        beside = "" if one["noise"] is None else f"; between two probes of the same block {one['noise']:.3f}"
-        kind = "unscaled" if one["scale"] == "raw" else "each block divided by its tenth largest"
-        screen.print(
-            f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {one['mean']:.3f}{beside}", highlight=False
-        )
-    print_files(facts["files"], screen)
+        rows.append([row["block"], f"{row['size']:,}", *ends, str(row["nodes"]), str(row["converged"])])
+    screen.print(table(columns, rows, left=("block",), wrap=("block",)))
+    screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize())
+    for distance in facts.get("js", []):
+        noise = "" if distance["noise"] is None else f"; between two probes of the same block {distance['noise']:.3f}"
+        kind = "unscaled" if distance["scale"] == "raw" else "each block divided by its tenth largest"
+        screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {distance['mean']:.3f}{noise}")
