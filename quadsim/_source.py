@@ -7,12 +7,20 @@ Importing the modules instead would load numpy, which `--help` avoids. A referen
 from __future__ import annotations
 
 import ast
+import operator
 import os
 import re
 from functools import cache
 from typing import Any
 
 _FOLDER = os.path.dirname(__file__)
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 
 
 @cache
@@ -66,7 +74,16 @@ def text(module: str) -> str:
 def _value(module: str, node: ast.expr) -> Any:
     """The value of an expression of literals, arithmetic and other constants of its module; of a dict its keys."""
     if isinstance(node, ast.Dict):
-        node = ast.Tuple([key for key in node.keys if key is not None], ast.Load(), lineno=1, col_offset=0)
-    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - {"range"}
-    constants = {name: constant(f"{module}:{name}") for name in names}
-    return eval(compile(ast.Expression(node), module, "eval"), {}, constants)
+        return tuple(_value(module, key) for key in node.keys if key is not None)
+    if isinstance(node, ast.Tuple | ast.List):
+        return tuple(_value(module, item) for item in node.elts)
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(module, node.left), _value(module, node.right))
+    if isinstance(node, ast.UnaryOp):
+        return -_value(module, node.operand)
+    if isinstance(node, ast.Name):
+        return constant(f"{module}:{node.id}")
+    if isinstance(node, ast.Call):
+        return range(*(_value(module, argument) for argument in node.args))
+    assert isinstance(node, ast.Constant), ast.dump(node)
+    return node.value
