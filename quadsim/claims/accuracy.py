@@ -51,18 +51,15 @@ MODES = (
 )
 
 
-@exact_result(
-    "9",
-    "After t steps the error of a mode with eigenvalue λ is p_t times its first, for GD, heavy ball and Nesterov's "
-    "method with lr α and momentum β: p_t = (y₂z₁^(t+1) − y₁z₂^(t+1))/(y₂ − y₁) with z = 1 − y, y₁y₂ = αλ, y₁ + y₂ = "
-    "1 − β + αλ (heavy ball; GD at β = 0) or 1 − β + (1 + β)αλ (Nesterov); so p₀ = 1 and p₁ = 1 − αλ. Where y₁ = y₂ = "
-    "y it is the limit (1 − y)^t (1 + ty).",
-    draws=300,
-    rounding=1e-10,  # 60 rounded steps of a double root near 0, which t² and 1/z magnify
-    relation="equality",
-)
+# 60 rounded steps of a double root near 0, which t² and 1/z magnify
+@exact_result("9", draws=300, rounding=1e-10, relation="equality")
 def closed_form(draw: Draw) -> Observation:
-    """A mode's errors follow e₊ = (1 − αλ)e + β(e − e₋) for heavy ball, e₊ = (1 − αλ)(e + β(e − e₋)) for Nesterov, from
+    """After t steps the error of a mode with eigenvalue λ is p_t times its first, for GD, heavy ball and Nesterov's
+    method with lr α and momentum β: p_t = (y₂z₁^(t+1) − y₁z₂^(t+1))/(y₂ − y₁) with z = 1 − y, y₁y₂ = αλ, y₁ + y₂ = 1 −
+    β + αλ (heavy ball; GD at β = 0) or 1 − β + (1 + β)αλ (Nesterov); so p₀ = 1 and p₁ = 1 − αλ. Where y₁ = y₂ = y it is
+    the limit (1 − y)^t (1 + ty).
+
+    A mode's errors follow e₊ = (1 − αλ)e + β(e − e₋) for heavy ball, e₊ = (1 − αλ)(e + β(e − e₋)) for Nesterov, from
     e₋₁ = e₀: the recurrence p_(t+1) = Tp_t − Pp_(t−1), with T = 1 + β − αλ and P = β, or T = (1 + β)(1 − αλ) and P =
     β(1 − αλ), from p_(−1) = p_0 = 1. Let z₁ and z₂ be the roots of z² − Tz + P. For y = 1 − z the product is y₁y₂ = 1 −
     T + P = αλ in both, and the sum y₁ + y₂ = 2 − T is as stated. If y₁ ≠ y₂, every combination of z₁^t and z₂^t solves
@@ -70,9 +67,9 @@ def closed_form(draw: Draw) -> Observation:
     y₂))/(y₂ − y₁) = 1 at t = 0, so it is p_t; p₁ = T − P = 1 − αλ. Where the roots meet, t times z^t solves the
     recurrence too, and with z = 1 − y, αλ = y² the course z^t (1 + ty) has p₀ = 1 and p₁ = (1 − y)(1 + y) = 1 − αλ.
 
-    Checked in complex arithmetic for t ≤ 60, against the two methods' updates and the closed form of the code,
-    relative to the sizes of the two terms over the gap y₂ − y₁ (if below 1); double roots where heavy ball's settings
-    give them exactly.
+    Checked in complex arithmetic for t ≤ 60, against the two methods' updates and the closed form of the code, relative
+    to the sizes of the two terms over the gap y₂ − y₁ (if below 1); double roots where heavy ball's settings give them
+    exactly.
     """
     rng = draw.rng
     steps, nesterov = np.arange(61), draw.number % 2 == 1
@@ -100,16 +97,17 @@ def closed_form(draw: Draw) -> Observation:
 
 @tested(
     "9-gd",
-    "GD's loss in closed form, of nine modes, has a relative error of at most 1.4 eps (1 + |ln loss[t]| + |ln "
-    "loss[t]/loss[0]|), up to t = 10¹² and κ = 10¹².",
     draws=600,
     search=Search([*MODES, Axis("lr", 0.01, 2)], lambda **chosen: _slack_gd(**chosen), evaluations=1200),
 )
 def gd_accuracy(draw: Draw) -> Observation:
-    """Why one expects it: ln|1 − lr·λ| is taken from the product lr·λ held exactly in two float64, by whichever of
-    log1p and log does not cancel, so it is right to the last digits, and t times it is as right. What is left is the
-    rounding of a logarithm of size |ln loss[t]|, of the power's |ln loss[t]/loss[0]|, and of the sum over modes. The
-    constant is measured.
+    """GD's loss in closed form, of nine modes, has a relative error of at most 1.4 eps (1 + |ln loss[t]| + |ln
+    loss[t]/loss[0]|), up to t = 10¹² and κ = 10¹².
+
+    Why one expects it: ln|1 − lr·λ| is taken from the product lr·λ held exactly in two float64, by whichever of log1p
+    and log does not cancel, so it is right to the last digits, and t times it is as right. What is left is the rounding
+    of a logarithm of size |ln loss[t]|, of the power's |ln loss[t]/loss[0]|, and of the sum over modes. The constant is
+    measured.
     """
     rng = draw.rng
     values, e = _random_modes(rng)
@@ -132,16 +130,13 @@ def _spread(kappa: float, shares: np.ndarray, scale: float) -> np.ndarray:
     return np.sort(np.concatenate([[1.0, kappa], kappa**shares])) * scale
 
 
-@false(
-    "9-naive",
-    "GD's loss from log|1 − lr·λ|, with the product rounded to float64, is as accurate as the closed form: to a few "
-    "eps at any t.",
-    draws=200,
-    judge=lambda claim, observations: _is_naive(claim, observations),
-)
+@false("9-naive", draws=200, judge=lambda claim, observations: _is_naive(claim, observations))
 def naive_accuracy(draw: Draw) -> Observation:
-    """lr·λ of the slow modes is small, and rounding 1 − lr·λ to float64 is off by eps/2: relative to ln|1 − lr·λ| ≈
-    −lr·λ that is a relative error of eps/(lr·λ), and t steps make t·eps of it, whatever is left of the loss.
+    """GD's loss from log|1 − lr·λ|, with the product rounded to float64, is as accurate as the closed form: to a few
+    eps at any t.
+
+    lr·λ of the slow modes is small, and rounding 1 − lr·λ to float64 is off by eps/2: relative to ln|1 − lr·λ| ≈ −lr·λ
+    that is a relative error of eps/(lr·λ), and t steps make t·eps of it, whatever is left of the loss.
     """
     values, e = _random_modes(draw.rng)
     lr = 2 / (values[0] + values[-1])
@@ -156,8 +151,6 @@ def naive_accuracy(draw: Draw) -> Observation:
 
 @tested(
     "9-momentum",
-    "Heavy ball's and Nesterov's loss in closed form, of nine modes and at any float64 setting, is right to 5 eps (t + "
-    "|ln loss[t]|) relative to the envelope of its oscillation, up to t = 10¹² and κ = 10¹².",
     draws=500,
     search=Search(
         [*MODES, Axis("lr", 1e-6, 1, log=True), Axis("damping", 1e-6, 1, log=True), Option("nesterov", 2)],
@@ -166,13 +159,16 @@ def naive_accuracy(draw: Draw) -> Observation:
     ),
 )
 def momentum_accuracy(draw: Draw) -> Observation:
-    """Why one expects it: the roots' gaps to their double roots are computed in double-double arithmetic, so the angle
-    θ of a conjugate pair is right to some eps, and its phase tθ to t·eps; the modulus and real roots enter by
-    logarithms that do not cancel. An oscillating mode near a zero of its cosine loses all relative accuracy to such a
-    phase. So the error is measured relative to the loss that the modes would have with the cosine at its largest: |p_t|
-    ≤ m^t min(√(1 + c²/g), 1 + tc/m) with p_t as in 9, m² the product of the roots, c = |p₁ − half their sum|, g = m²
-    less the square of that half. Real roots need no envelope. The constant is measured; 2.7 was the worst of 12,000
-    draws, measured once.
+    """Heavy ball's and Nesterov's loss in closed form, of nine modes and at any float64 setting, is right to 5 eps (t +
+    |ln loss[t]|) relative to the envelope of its oscillation, up to t = 10¹² and κ = 10¹².
+
+    Why one expects it: the roots' gaps to their double roots are computed in double-double arithmetic, so the angle θ
+    of a conjugate pair is right to some eps, and its phase tθ to t·eps; the modulus and real roots enter by logarithms
+    that do not cancel. An oscillating mode near a zero of its cosine loses all relative accuracy to such a phase. So
+    the error is measured relative to the loss that the modes would have with the cosine at its largest: |p_t| ≤ m^t
+    min(√(1 + c²/g), 1 + tc/m) with p_t as in 9, m² the product of the roots, c = |p₁ − half their sum|, g = m² less the
+    square of that half. Real roots need no envelope. The constant is measured; 2.7 was the worst of 12,000 draws,
+    measured once.
     """
     rng = draw.rng
     values, e = _random_modes(rng)
@@ -198,9 +194,6 @@ def _slack_momentum(
 
 @tested(
     "9-tuned",
-    "At the ideal settings of heavy ball, and of Nesterov's method at lr = 1/L, the end modes are ρ^t(1 + (1 ∓ ρ)t) "
-    "and (1 − 1/√κ)^t(1 + t/√κ), to 3 eps relative to the sizes of these factors' logarithms, up to t = 10¹² and κ = "
-    "10¹².",
     draws=400,
     search=Search(
         [Axis("kappa", 10**0.1, 1e12, log=True), Axis("t", 1, 1e12, log=True)],
@@ -209,8 +202,12 @@ def _slack_momentum(
     ),
 )
 def tuned_ends(draw: Draw) -> Observation:
-    """These modes have double roots (4a, 4c), which settings rounded to float64 would separate (9-ill). Settings left
-    to the optimizer are not rounded: the gaps lr(λ − μ) and lr(L − λ) are 0 to the bit at the ends, and nothing cancels
+    """At the ideal settings of heavy ball, and of Nesterov's method at lr = 1/L, the end modes are ρ^t(1 + (1 ∓ ρ)t)
+    and (1 − 1/√κ)^t(1 + t/√κ), to 3 eps relative to the sizes of these factors' logarithms, up to t = 10¹² and κ =
+    10¹².
+
+    These modes have double roots (4a, 4c), which settings rounded to float64 would separate (9-ill). Settings left to
+    the optimizer are not rounded: the gaps lr(λ − μ) and lr(L − λ) are 0 to the bit at the ends, and nothing cancels
     elsewhere.
     """
     return Observation(_tuned_error(float(10 ** draw.rng.uniform(0.1, 12)), int(10 ** draw.rng.uniform(0, 12))))
@@ -232,16 +229,12 @@ def _tuned_error(kappa: float, t: int) -> float:
     return 1 - max(offs) / (TUNED_ERROR * EPS)
 
 
-@tested(
-    "9-ill",
-    "Heavy ball at its best setting is ill-conditioned: one unit in the last place of lr changes the loss after t "
-    "steps by about t² eps, at the median by 2e-10 at 10³, 2e-6 at 10⁵, 2e-4 at 10⁶.",
-    draws=100,
-    judge=lambda claim, observations: _is_ill(claim, observations),
-    relation="sample",
-)
+@tested("9-ill", draws=100, judge=lambda claim, observations: _is_ill(claim, observations), relation="sample")
 def ill_conditioned(draw: Draw) -> Observation:
-    """A double root moves like the square root of a change in the equation: a relative change δ of lr turns the double
+    """Heavy ball at its best setting is ill-conditioned: one unit in the last place of lr changes the loss after t
+    steps by about t² eps, at the median by 2e-10 at 10³, 2e-6 at 10⁵, 2e-4 at 10⁶.
+
+    A double root moves like the square root of a change in the equation: a relative change δ of lr turns the double
     root at L into a pair at angle φ ≈ 2√δ (or into two real ones as far apart). Its course m^t(1 + 2t) becomes m^t(cos
     tφ + 2 sin(tφ)/φ), which is smaller by (tφ)²/6, so the loss by (tφ)²/3 = (4/3) t²δ, where δ is between eps/2 and
     eps.
@@ -262,9 +255,6 @@ def ill_conditioned(draw: Draw) -> Observation:
 
 @tested(
     "9-iterate",
-    "The closed form agrees with the solver, in loss and gradient norm, to 1e-8 of the largest value from "
-    "that step on, for up to 10⁵ steps; heavy ball at its best lr to 20 t² eps more, frozen Adam with momentum to 800 "
-    "t eps/(1 − β1) more.",
     draws=100,
     search=Search(
         [Matrix("h", 3), Axis("e", -1, 1, 3), Option("setting", len(SETTINGS)), Axis("steps", 1e2, 1e4, log=True)],
@@ -273,14 +263,18 @@ def ill_conditioned(draw: Draw) -> Observation:
     ),
 )
 def as_iterated(draw: Draw) -> Observation:
-    """The solver rounds in every step, and its dense blocks hold eigenvalues to eps·L: t·lr·L·eps in the loss, or 4e-11
-    at 10⁵ steps, times what the setting makes of it. Two settings make more of it: heavy ball at its best lr (9-ill),
-    also for a given momentum, at which an end of the spectrum may have a double root; and frozen Adam with momentum at
-    its best lr, whose end modes are near −1 and act with lr/(1 − β1). Losses below 1e-200 of the first do not count,
-    and the last fifth of the steps serves only as a reference: where an oscillating mode passes through zero the loss
-    may fall by six decades for one step, and nothing is left of its relative accuracy (1.2e-7 for heavy ball with
-    momentum 0.9, found by search). The constants are measured, at about twice what searches have found; earlier ones, 6
-    and 400 and none for a given momentum, were refuted by searches.
+    """The closed form agrees with the solver, in loss and gradient norm, to 1e-8 of the largest value from that step
+    on, for up to 10⁵ steps; heavy ball at its best lr to 20 t² eps more, frozen Adam with momentum to 800 t eps/(1 −
+    β1) more.
+
+    The solver rounds in every step, and its dense blocks hold eigenvalues to eps·L: t·lr·L·eps in the loss, or 4e-11 at
+    10⁵ steps, times what the setting makes of it. Two settings make more of it: heavy ball at its best lr (9-ill), also
+    for a given momentum, at which an end of the spectrum may have a double root; and frozen Adam with momentum at its
+    best lr, whose end modes are near −1 and act with lr/(1 − β1). Losses below 1e-200 of the first do not count, and
+    the last fifth of the steps serves only as a reference: where an oscillating mode passes through zero the loss may
+    fall by six decades for one step, and nothing is left of its relative accuracy (1.2e-7 for heavy ball with momentum
+    0.9, found by search). The constants are measured, at about twice what searches have found; earlier ones, 6 and 400
+    and none for a given momentum, were refuted by searches.
     """
     rng = draw.rng
     number, optimizer = int(rng.integers(1, 5)), SETTINGS[draw.number % len(SETTINGS)]
@@ -315,9 +309,6 @@ def _off(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 @tested(
     "9-dense",
-    "Eigenvalues taken from a dense block of size n, rather than known exactly, change GD's loss after t ≥ 10⁶ steps "
-    "by at most 8 n t eps lr·L/(1 − lr·μ) relative to it, at lr ≤ 0.9/L and κ ≤ 10⁶, from starts whose coefficients in "
-    "the eigenbasis are between 0.1 and 3 in size.",
     draws=1000,
     search=Search(
         [
@@ -333,12 +324,15 @@ def _off(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     ),
 )
 def from_dense(draw: Draw) -> Observation:
-    """A dense block holds its eigenvalues, and LAPACK finds them, to a small multiple of n·eps·L. What is left after
-    many steps is the slowest mode, whose (1 − lr·μ)^(2t) moves by 2t·lr/(1 − lr·μ) as much. So at t = 10¹² the closed
-    form of a dense problem is right to some thousandths, that of separately known eigenvalues to its last digits
-    (9-gd). The constant is measured. With fewer steps than about κ faster modes still count, and the eigenvectors'
-    errors with them: a start with little of the slow modes was off by 109 at t = 270, where the claim has 8 (measured
-    once).
+    """Eigenvalues taken from a dense block of size n, rather than known exactly, change GD's loss after t ≥ 10⁶ steps
+    by at most 8 n t eps lr·L/(1 − lr·μ) relative to it, at lr ≤ 0.9/L and κ ≤ 10⁶, from starts whose coefficients in
+    the eigenbasis are between 0.1 and 3 in size.
+
+    A dense block holds its eigenvalues, and LAPACK finds them, to a small multiple of n·eps·L. What is left after many
+    steps is the slowest mode, whose (1 − lr·μ)^(2t) moves by 2t·lr/(1 − lr·μ) as much. So at t = 10¹² the closed form
+    of a dense problem is right to some thousandths, that of separately known eigenvalues to its last digits (9-gd). The
+    constant is measured. With fewer steps than about κ faster modes still count, and the eigenvectors' errors with
+    them: a start with little of the slow modes was off by 109 at t = 270, where the claim has 8 (measured once).
     """
     rng = draw.rng
     values = np.exp(rng.uniform(0, rng.uniform(0, np.log(1e6)), int(rng.integers(2, 9))))

@@ -130,17 +130,13 @@ def _stable_width(gap: np.ndarray) -> np.ndarray:
     return gap / (2 - gap)
 
 
-@tested(
-    "5g",
-    "The floor of Adam at β1 = 0 and ε = 0: the time-average loss is (lr²/8) SDP(H)(1−q) with q ≥ 0, whether or not a "
-    "2-cycle is stable. How large q can be is open; on a stable 2-cycle q ≤ (1−β2)/(1+β2), by 5e.",
-    draws=100,
-    rounding=2e-4,  # a mean over 20,000 steps of a wandering loss
-    batch=True,
-    search=_floor_search(lambda h, gap, loss: _floor_depth(h, loss), 3),
-)
+# a mean over 20,000 steps of a wandering loss
+@tested("5g", draws=100, rounding=2e-4, batch=True, search=_floor_search(lambda h, gap, loss: _floor_depth(h, loss), 3))
 def law_of_the_floor(draws: Sequence[Draw]) -> list[Observation]:
-    """No proof is known. Heuristic for β2 → 1: v changes slowly, so e follows gradient descent preconditioned by D =
+    """The floor of Adam at β1 = 0 and ε = 0: the time-average loss is (lr²/8) SDP(H)(1−q) with q ≥ 0, whether or not a
+    2-cycle is stable. How large q can be is open; on a stable 2-cycle q ≤ (1−β2)/(1+β2), by 5e.
+
+    No proof is known. Heuristic for β2 → 1: v changes slowly, so e follows gradient descent preconditioned by D =
     diag(√v)/lr. It shrinks while λmax(D^(−½)HD^(−½)) < 2 and grows beyond, and v follows e, so both balance at that
     edge of stability. There e lies in the kernel of 2D − H. Put Λ = 2D ⪰ H and X for the second moments of 2e/lr: then
     (Λ − H)X = 0, and v_i = mean of g_i², with He = 2De, gives X_ii = 1. These are the conditions of optimality of
@@ -171,17 +167,18 @@ def _frustrated_or_random_block(rng: np.random.Generator) -> np.ndarray:
 
 @tested(
     "5g-width",
-    "On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.",
     draws=100,
     rounding=2e-4,
     batch=True,
     search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / np.sqrt(gap), 3),
 )
 def width_of_the_floor(draws: Sequence[Draw]) -> list[Observation]:
-    """No proof, and not sharp: it remains after narrower bounds were refuted. Searches over blocks of two, three and
-    four coordinates have found q up to 0.83 at β2 = 0.1, 0.44 at 0.5, 0.24 at 0.7, 0.17 at 0.8, 0.092 at 0.9, 0.051 at
-    0.95 and 0.0081 at 0.99 (measured once): lower bounds on the true envelope, up to twice (1−β2)/(1+β2) and growing
-    with the size of the block.
+    """On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.
+
+    No proof, and not sharp: it remains after narrower bounds were refuted. Searches over blocks of two, three and four
+    coordinates have found q up to 0.83 at β2 = 0.1, 0.44 at 0.5, 0.24 at 0.7, 0.17 at 0.8, 0.092 at 0.9, 0.051 at 0.95
+    and 0.0081 at 0.99 (measured once): lower bounds on the true envelope, up to twice (1−β2)/(1+β2) and growing with
+    the size of the block.
     """
     betas = [(0.1, 0.3, 0.5, 0.7, 0.9, 0.97)[draw.number % 6] for draw in draws]
     blocks = [random_block(draw.rng, int(draw.rng.integers(1, 4)), 1e3) for draw in draws]
@@ -216,14 +213,15 @@ def _old_width(gap: Any) -> Any:
 
 @false(
     "5g-constant",
-    "q of 5g is at most 0.26√(1−β2) for every β2.",
     draws=len(DEEP),
     search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / (LARGEST_Q * np.sqrt(gap)), 2),
 )
 def constant_for_all(draw: Draw) -> Observation:
-    """An earlier statement of the law. For β2 below about 0.78 the stable cycle (1, 1) of the pair [[1, b], [b, 1]]
-    with b slightly above −(1−β2)/(1+3β2) is a counterexample, by 5e; the runs of 5g-envelope are others. It fails at
-    larger β2 too: 0.0834 at β2 = 0.9, where it allows 0.0822, in two dimensions, and 0.092 in four (measured once).
+    """q of 5g is at most 0.26√(1−β2) for every β2.
+
+    An earlier statement of the law. For β2 below about 0.78 the stable cycle (1, 1) of the pair [[1, b], [b, 1]] with b
+    slightly above −(1−β2)/(1+3β2) is a counterexample, by 5e; the runs of 5g-envelope are others. It fails at larger β2
+    too: 0.0834 at β2 = 0.9, where it allows 0.0822, in two dimensions, and 0.092 in four (measured once).
     """
     beta2, h, e, _ = DEEP[draw.number % len(DEEP)]
     return Observation(1 - _stored_q(beta2, h, e) / (LARGEST_Q * float(np.sqrt(1 - beta2))))
@@ -231,16 +229,17 @@ def constant_for_all(draw: Draw) -> Observation:
 
 @false(
     "5g-envelope",
-    "q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.",
     draws=len(DEEP),
     judge=lambda claim, observations: _refuted_as_stated(claim, observations),
     search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / _old_width(gap), 2),
 )
 def envelope(draw: Draw) -> Observation:
-    """An earlier statement of the law, from random draws. H = [[1, −b], [−b, 1]] with b just beyond (1−β2)/(1+3β2),
-    where the lower 2-cycle has lost its stability and an orbit around it has not: q = 0.335 at β2 = 0.6 and b = 0.162,
-    where the law allows 0.25; 0.228 at 0.7 and 0.102, where it allows 0.1765; 0.146 at 0.8 and 0.06, where it allows
-    0.116. They are stored here and run by the solver and by an oracle; the search finds others from a cold start.
+    """q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.
+
+    An earlier statement of the law, from random draws. H = [[1, −b], [−b, 1]] with b just beyond (1−β2)/(1+3β2), where
+    the lower 2-cycle has lost its stability and an orbit around it has not: q = 0.335 at β2 = 0.6 and b = 0.162, where
+    the law allows 0.25; 0.228 at 0.7 and 0.102, where it allows 0.1765; 0.146 at 0.8 and 0.06, where it allows 0.116.
+    They are stored here and run by the solver and by an oracle; the search finds others from a cold start.
     """
     beta2, h, e, stated = DEEP[draw.number % len(DEEP)]
     q = _stored_q(beta2, h, e)
@@ -264,16 +263,17 @@ LOW = (
 
 @false(
     "5g-lower",
-    "At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.",
     draws=len(LOW),
     judge=lambda claim, observations: _refuted_as_stated(claim, observations),
     search=_floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2),
 )
 def lower_floor(draw: Draw) -> Observation:
-    """An earlier statement, from random draws. On a stable cycle it holds, as 5e with tr H ≤ SDP(H). Next to cycles
-    that have just lost their stability it does not, by 0.18 % for the first pair here and 0.57 % for the second, which
-    the search has found; the most so far is 2.3 %, at β2 = 0.874 (measured once). The search minimises 1 −
-    s(1+β2)/(1−β2), where s = 1 − ⟨loss⟩/((lr²/8) tr H).
+    """At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.
+
+    An earlier statement, from random draws. On a stable cycle it holds, as 5e with tr H ≤ SDP(H). Next to cycles that
+    have just lost their stability it does not, by 0.18 % for the first pair here and 0.57 % for the second, which the
+    search has found; the most so far is 2.3 %, at β2 = 0.874 (measured once). The search minimises 1 − s(1+β2)/(1−β2),
+    where s = 1 − ⟨loss⟩/((lr²/8) tr H).
     """
     beta2, h, e, stated = LOW[draw.number % len(LOW)]
     ratio = (1 - _stored_q(beta2, h, e)) * floors.floor(np.array(h), 1.0) / (beta2 / (1 + beta2) / 4 * np.trace(h))
@@ -302,9 +302,6 @@ def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
 
 @tested(
     "5g-frustrated",
-    "H = 1.3·I − 0.3·11ᵀ in three dimensions has SDP 3.9, and 3.6 on its best 2-cycle, which is unstable for β2 > "
-    "0.625; for β2 ≥ 0.9 Adam's floor (β1 = 0, ε = 0) in units of lr²/8 is between, 3.7839, 3.8891 and 3.8989 at β2 = "
-    "0.9, 0.99 and 0.999.",
     draws=8,
     judge=_as_measured,
     batch=True,
@@ -317,7 +314,11 @@ def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
     ),
 )
 def frustrated(draws: Sequence[Draw]) -> list[Observation]:
-    """Every two coordinates would be best opposite, which three cannot be. SDP(H): λmax(H) = 1.3, X = 1.5·I − ½·11ᵀ has
+    """H = 1.3·I − 0.3·11ᵀ in three dimensions has SDP 3.9, and 3.6 on its best 2-cycle, which is unstable for β2 >
+    0.625; for β2 ≥ 0.9 Adam's floor (β1 = 0, ε = 0) in units of lr²/8 is between, 3.7839, 3.8891 and 3.8989 at β2 =
+    0.9, 0.99 and 0.999.
+
+    Every two coordinates would be best opposite, which three cannot be. SDP(H): λmax(H) = 1.3, X = 1.5·I − ½·11ᵀ has
     unit diagonal and lies in that eigenspace, so SDP(H) = 3·1.3. Of sign vectors (1, 1, −1) is best, with 3·1.3 − 0.3 =
     3.6. For it K1 = (1, 1, 1.6) and λmax(P) = 1.3, which is above (1+β2)/(2β2) for β2 > 0.625. The only other cycle up
     to symmetry, (1, 1, 1), has λmax(P) = 3.25 and is unstable for β2 > 0.18. So beyond 0.625 no cycle is stable. The
@@ -344,10 +345,9 @@ def _frustrated_slack(e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: in
     return finite_or_inf(np.minimum(loss / best - 1, 1 - loss / floors.floor(FRUSTRATED, 1.0)))
 
 
+# standard error of a mean over 50,000 steps: up to 0.004
 @tested(
     "5g-momentum",
-    "With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to "
-    "1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).",
     draws=50,
     batch=True,
     search=Search(
@@ -358,26 +358,26 @@ def _frustrated_slack(e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: in
         evaluations=400,
         rounding=0.004,
     ),
-    rounding=0.004,  # standard error of a mean over 50,000 steps: up to 0.004
+    rounding=0.004,
 )
 def floor_with_momentum(draws: Sequence[Draw]) -> list[Observation]:
-    """No cycle is stable at β1 = 0.9 (5d-momentum); orbits wander at about the height that the unstable ones would
-    have. Longer runs, of up to four million steps, on some 300 random blocks gave 1.123 to 1.200 at β2 = 0.99 and 1.024
-    to 1.169 at 0.999 (measured once); an earlier figure was 1.03 to 1.17.
+    """With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to
+    1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).
+
+    No cycle is stable at β1 = 0.9 (5d-momentum); orbits wander at about the height that the unstable ones would have.
+    Longer runs, of up to four million steps, on some 300 random blocks gave 1.123 to 1.200 at β2 = 0.99 and 1.024 to
+    1.169 at 0.999 (measured once); an earlier figure was 1.03 to 1.17.
     """
     ratios = _momentum_ratios(draws, [(0.99, 0.999)[draw.number % 2] for draw in draws], 20_000, 50_000)
     low, high = MOMENTUM_BAND
     return [Observation(float(min(ratio / low - 1, 1 - ratio / high)), value=float(ratio)) for ratio in ratios]
 
 
-@false(
-    "5g-momentum-small",
-    "The band of 5g-momentum, 1.01 to 1.25, also holds at β2 = 0.9 and below.",
-    draws=50,
-    batch=True,
-)
+@false("5g-momentum-small", draws=50, batch=True)
 def small_beta2_with_momentum(draws: Sequence[Draw]) -> list[Observation]:
-    """At β1 = β2 = 0.9 random blocks have 1.3 to 1.7. The excess grows as β2 falls: 10 and more at β2 = 0.5 (measured
+    """The band of 5g-momentum, 1.01 to 1.25, also holds at β2 = 0.9 and below.
+
+    At β1 = β2 = 0.9 random blocks have 1.3 to 1.7. The excess grows as β2 falls: 10 and more at β2 = 0.5 (measured
     once).
     """
     ratios = _momentum_ratios(draws, [(0.9, 0.8)[draw.number % 2] for draw in draws], 2000, 4000)

@@ -37,17 +37,15 @@ TRACE, SIGN_SUMS = 15303.0, (15294.0, 15312.0)  # of Case 3
 
 
 @proved(
-    "5h-diagonal",
-    "tr H + 2 max_{i≠j}|H_ij| ≤ SDP(H) ≤ Σ n_l L_l, and every sᵀHs is at most SDP(H): so the law's floor is (lr²/8) tr "
-    "H for diagonal H only; in two dimensions SDP(H) = tr H + 2|H₁₂|.",
-    draws=300,
-    tight=True,
-    search=Search([Matrix("h", 4)], lambda h: _sdp_chain(h), evaluations=1500),
+    "5h-diagonal", draws=300, tight=True, search=Search([Matrix("h", 4)], lambda h: _sdp_chain(h), evaluations=1500)
 )
 def trace_for_diagonal_only(draw: Draw) -> Observation:
-    """X = I is feasible for the maximum, with ⟨H, X⟩ = tr H. Setting the entries (i, j) and (j, i) to sign(H_ij) keeps
-    it positive semidefinite and adds 2|H_ij|. X = ssᵀ is feasible. From above, Λ = L_l·1 in each block is feasible for
-    the dual. In two dimensions |X₁₂| ≤ 1, so nothing more can be added.
+    """tr H + 2 max_{i≠j}|H_ij| ≤ SDP(H) ≤ Σ n_l L_l, and every sᵀHs is at most SDP(H): so the law's floor is (lr²/8) tr
+    H for diagonal H only; in two dimensions SDP(H) = tr H + 2|H₁₂|.
+
+    X = I is feasible for the maximum, with ⟨H, X⟩ = tr H. Setting the entries (i, j) and (j, i) to sign(H_ij) keeps it
+    positive semidefinite and adds 2|H_ij|. X = ssᵀ is feasible. From above, Λ = L_l·1 in each block is feasible for the
+    dual. In two dimensions |X₁₂| ≤ 1, so nothing more can be added.
     """
     slack = _sdp_chain(random_block(draw.rng, int(draw.rng.integers(2, 8))))
     pair = random_block(draw.rng, 2)
@@ -73,8 +71,6 @@ def _forced(claim: Claim, observations: list[Observation]) -> Verdict:
 
 @tested(
     "5h-case3",
-    "On Case 3 every sᵀHs is between 15294 and 15312, and from Gaussian starts Adam's floor (β1 = 0, β2 = 0.99) is "
-    "within 5.9e-4 of tr(H)lr²/8 = 15303·lr²/8; on average above it.",
     draws=100,
     judge=_forced,
     search=Search(
@@ -86,10 +82,13 @@ def _forced(claim: Claim, observations: list[Observation]) -> Verdict:
     ),
 )
 def case_3(draw: Draw) -> Observation:
-    """n_l μ_l ≤ sᵀHs ≤ n_l L_l in each block: 3·(1 + 99 + 4998) = 15294 and 3·(3 + 101 + 5000) = 15312, so agreement
-    with the trace to 9/15303 is forced, by a dominant block that is nearly isotropic, and is no evidence for the trace.
-    By 5e and 5g the floor is nearly SDP(H) ≥ tr H: the mean ratio of 150 draws was 1.00036, the least 1.0000025
-    (measured once).
+    """On Case 3 every sᵀHs is between 15294 and 15312, and from Gaussian starts Adam's floor (β1 = 0, β2 = 0.99) is
+    within 5.9e-4 of tr(H)lr²/8 = 15303·lr²/8; on average above it.
+
+    n_l μ_l ≤ sᵀHs ≤ n_l L_l in each block: 3·(1 + 99 + 4998) = 15294 and 3·(3 + 101 + 5000) = 15312, so agreement with
+    the trace to 9/15303 is forced, by a dominant block that is nearly isotropic, and is no evidence for the trace. By
+    5e and 5g the floor is nearly SDP(H) ≥ tr H: the mean ratio of 150 draws was 1.00036, the least 1.0000025 (measured
+    once).
     """
     rng = draw.rng
     problem = case(3, seed=int(rng.integers(2**31)), minimizer="zero")
@@ -113,9 +112,11 @@ def _case_3_slack(angles: np.ndarray, e: np.ndarray, steps: int = 5000) -> np.nd
     return finite_or_inf((SIGN_SUMS[1] - TRACE) / TRACE - np.abs(8 * total / TRACE - 1))
 
 
-@false("5h-above", "On Case 3 Adam's floor (β1 = 0, ε = 0) is above tr(H)lr²/8 from every start.", draws=60)
+@false("5h-above", draws=60)
 def below_the_trace(draw: Draw) -> Observation:
-    """Several cycles are stable at once, and 5e lets a stable one be as low as 2β2/(1+β2) of SDP(H), which in nearly
+    """On Case 3 Adam's floor (β1 = 0, ε = 0) is above tr(H)lr²/8 from every start.
+
+    Several cycles are stable at once, and 5e lets a stable one be as low as 2β2/(1+β2) of SDP(H), which in nearly
     isotropic blocks is below the trace. From starts next to the lowest stable cycle of each block Adam stays there, in
     many draws under the trace. An earlier statement was "systematically above", which holds on average from Gaussian
     starts (5h-case3).
@@ -140,15 +141,12 @@ def _no_trace(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict_of_false(-off, evidence, refuted=off > 0.01)
 
 
-@false(
-    "5h-case4",
-    "On Case 4, from starts of size lr/2, Adam's floor (β1 = 0, β2 = 0.99, ε = 0) is tr(H)lr²/8.",
-    draws=40,
-    judge=_no_trace,
-)
+@false("5h-case4", draws=40, judge=_no_trace)
 def case_4(draw: Draw) -> Observation:
-    """A block is nearly λmax·qqᵀ with a Haar vector q, so the best sign vector is sign(q), and sᵀHs is nearly
-    λmax|q|₁², which is between 1 and 3 times the trace: 2.27 times on average (5h-haar).
+    """On Case 4, from starts of size lr/2, Adam's floor (β1 = 0, β2 = 0.99, ε = 0) is tr(H)lr²/8.
+
+    A block is nearly λmax·qqᵀ with a Haar vector q, so the best sign vector is sign(q), and sᵀHs is nearly λmax|q|₁²,
+    which is between 1 and 3 times the trace: 2.27 times on average (5h-haar).
     """
     problem, loss = _case_4(draw)
     trace = sum(float(np.trace(block)) for block in problem.blocks)
@@ -167,21 +165,16 @@ def _where_stable(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict_of(margin, evidence, holds=margin >= -claim.rounding and 2 * len(stable) >= len(observations))
 
 
-@tested(
-    "5h-max",
-    "On draws of Case 4 with β1 = 0, β2 = 0.99 and ε = 0, from random starts of size lr/2, Adam's floor is (lr²/8) max "
-    "sᵀHs to five digits wherever each block has a stable 2-cycle, which is in most draws.",
-    draws=60,
-    rounding=1e-5,
-    judge=_where_stable,
-    relation="sample",
-)
+@tested("5h-max", draws=60, rounding=1e-5, judge=_where_stable, relation="sample")
 def highest_cycle(draw: Draw) -> Observation:
-    """In a block that is nearly λmax·qqᵀ, s = sign(q) makes P nearly a projection, its eigenvalues 1 and near 0: the
-    cycle is stable (5d), hence nearly the highest (5e), and runs have found it in every draw; a block with a second
-    stable cycle, within (1−β2)/(1+β2) of the first, would keep a run that starts next to it. Where q has a component so
-    small that the next eigenvalue decides its sign, no cycle may be stable; the floor is then above max sᵀHs, by 1e-4
-    or so, by 5g. An earlier figure was equality in all of 180 runs, at β2 = 0.9, 0.99 and 0.999.
+    """On draws of Case 4 with β1 = 0, β2 = 0.99 and ε = 0, from random starts of size lr/2, Adam's floor is (lr²/8) max
+    sᵀHs to five digits wherever each block has a stable 2-cycle, which is in most draws.
+
+    In a block that is nearly λmax·qqᵀ, s = sign(q) makes P nearly a projection, its eigenvalues 1 and near 0: the cycle
+    is stable (5d), hence nearly the highest (5e), and runs have found it in every draw; a block with a second stable
+    cycle, within (1−β2)/(1+β2) of the first, would keep a run that starts next to it. Where q has a component so small
+    that the next eigenvalue decides its sign, no cycle may be stable; the floor is then above max sᵀHs, by 1e-4 or so,
+    by 5g. An earlier figure was equality in all of 180 runs, at β2 = 0.9, 0.99 and 0.999.
     """
     problem, loss = _case_4(draw)
     top = sum(sdp.largest_sign_sum(block)[0] for block in problem.blocks)
@@ -207,15 +200,11 @@ def _mean_is_one(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict_of(-off, evidence, holds=not off > 4 * error, enough=error < 0.01)
 
 
-@exact_result(
-    "5h-haar",
-    "For a Haar-distributed unit vector q in n dimensions, |q|₁² has the mean 1 + 2(n−1)/π; 2.273 for n = 3.",
-    draws=2000,
-    judge=_mean_is_one,
-    relation="sample",
-)
+@exact_result("5h-haar", draws=2000, judge=_mean_is_one, relation="sample")
 def haar_mean(draw: Draw) -> Observation:
-    """|q|₁² = Σq_i² + Σ_{i≠j}|q_i q_j|. The first sum is 1. With q = x/|x|, x standard normal, |x| independent of q and
+    """For a Haar-distributed unit vector q in n dimensions, |q|₁² has the mean 1 + 2(n−1)/π; 2.273 for n = 3.
+
+    |q|₁² = Σq_i² + Σ_{i≠j}|q_i q_j|. The first sum is 1. With q = x/|x|, x standard normal, |x| independent of q and
     E|x|² = n, each of the n(n−1) other terms has the mean E|x_i x_j|/n = (2/π)/n.
     """
     n = int(draw.rng.integers(2, 7))
@@ -238,16 +227,12 @@ def _just_if(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict_of(-share, evidence, holds=fits, enough=len(with_one) >= 20 and bool(without))
 
 
-@tested(
-    "5h-converges",
-    "From a Gaussian start, Adam (β1 = 0, β2 = 0.9 or 0.99, ε = 0) on a block of Case 3 ends on an exact 2-cycle if "
-    "and only if some s passes the test of stability 5d, but for at most one block in a hundred.",
-    draws=200,
-    judge=_just_if,
-    relation="sample",
-)
+@tested("5h-converges", draws=200, judge=_just_if, relation="sample")
 def ends_on_a_cycle(draw: Draw) -> Observation:
-    """Without a stable cycle only exceptional starts could end on one. With one, nothing forbids other attractors: from
+    """From a Gaussian start, Adam (β1 = 0, β2 = 0.9 or 0.99, ε = 0) on a block of Case 3 ends on an exact 2-cycle if
+    and only if some s passes the test of stability 5d, but for at most one block in a hundred.
+
+    Without a stable cycle only exceptional starts could end on one. With one, nothing forbids other attractors: from
     starts within lr, 2 of 400 runs stayed on one; from Gaussian starts 1 of 953 (both measured once), since they all
     come through the contraction of 5i, which picks the direction of fastest growth; an earlier figure was no exception
     in 720 blocks. Ended means: the loss does not change by 1e-8 over the last recorded steps. Where the stable cycle is

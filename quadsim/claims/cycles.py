@@ -20,17 +20,14 @@ from quadsim.theory import floors, sdp
 RETURNS = 1e-3  # relative to lr: points that come back this closely do; steps that differ in a sign are off by 2 lr
 
 
-@proved(
-    "5c",
-    "The 2-cycles with nonzero gradients, at β1 = 0 and ε = 0: of sign descent the pairs c ± (lr/2)s with |(Hc)_i| < "
-    "(lr/2)s_i(Hs)_i for all i; of Adam with 0 < β2 < 1 only those with c = 0, for every s with sign(Hs) = s, at a "
-    "loss of (lr²/8)sᵀHs; there always is one.",
-    draws=300,
-    relation="equality",
-)
+@proved("5c", draws=300, relation="equality")
 def two_cycles(draw: Draw) -> Observation:
-    """Sign descent leaves c + (lr/2)s for c − (lr/2)s if the gradient Hc + (lr/2)Hs has the signs s, and comes back if
-    Hc − (lr/2)Hs has the signs −s: both if and only if s_i(Hs)_i lr/2 > |(Hc)_i|.
+    """The 2-cycles with nonzero gradients, at β1 = 0 and ε = 0: of sign descent the pairs c ± (lr/2)s with |(Hc)_i| <
+    (lr/2)s_i(Hs)_i for all i; of Adam with 0 < β2 < 1 only those with c = 0, for every s with sign(Hs) = s, at a loss
+    of (lr²/8)sᵀHs; there always is one.
+
+    Sign descent leaves c + (lr/2)s for c − (lr/2)s if the gradient Hc + (lr/2)Hs has the signs s, and comes back if Hc
+    − (lr/2)Hs has the signs −s: both if and only if s_i(Hs)_i lr/2 > |(Hc)_i|.
 
     Adam: on a 2-cycle a coordinate's gradient alternates between p and q, and v between (p² + β2q²)/(1 + β2) after p
     and (q² + β2p²)/(1 + β2) after q. The two steps must cancel: p/√(p² + β2q²) = −q/√(q² + β2p²). Squared, this is β2p⁴
@@ -110,26 +107,29 @@ def _mislabelled(h: np.ndarray, beta1: float, gap: float) -> float:
     return min(rooms, default=np.inf)
 
 
+# determinants of up to fifteen multipliers, a few of them nearly 1e6
+# of a double eigenvalue on the unit circle, the square root of rounding
 @proved(
     "5d",
-    "A 2-cycle of Adam (β1 = 0, ε = 0, 0 < β2 < 1) is linearly stable if and only if λmax(P) < (1+β2)/(2β2), P = A⁻¹K, "
-    "K = diag(s)H diag(s), A = diag(K1): an eigenvalue p of P has the multipliers of z² − (β2−1+2β2p)z + β2(2p−1) = 0. "
-    "For p = 1 and β2 > 1/9 both have |z| = √β2; for p → 0 the slower one has |z| ≈ 1 − 4pβ2/(1+β2).",
     draws=300,
     tight=True,
-    rounding=1e-7,  # determinants of up to fifteen multipliers, a few of them nearly 1e6
+    rounding=1e-7,
     search=Search(
         [Matrix("h", 3), Axis("gap", 1e-3, 0.95, log=True)],
         lambda h, gap: _mislabelled(h, 0.0, gap),
         evaluations=2000,
-        rounding=1e-6,  # of a double eigenvalue on the unit circle, the square root of rounding
+        rounding=1e-6,
     ),
 )
 def stability(draw: Draw) -> Observation:
-    """In the frame u_t = (−1)^t s·e_t the cycle is the fixed point u = lr/2, with gradients a_i lr/2, a = K1. Let x be
-    the perturbation of u relative to lr/2, and ν half that of v relative to v. The gradient is perturbed by γ = A⁻¹Kx =
-    Px, relative to itself. Then ν ← β2ν + (1−β2)γ. A step, twice the amplitude, is perturbed by γ − ν with the new ν,
-    and u ← −u + step, so x ← −x + 2(γ − ν): in terms of the old values x ← −x + 2β2(Px − ν) and ν ← β2ν + (1−β2)Px.
+    """A 2-cycle of Adam (β1 = 0, ε = 0, 0 < β2 < 1) is linearly stable if and only if λmax(P) < (1+β2)/(2β2), P = A⁻¹K,
+    K = diag(s)H diag(s), A = diag(K1): an eigenvalue p of P has the multipliers of z² − (β2−1+2β2p)z + β2(2p−1) = 0.
+    For p = 1 and β2 > 1/9 both have |z| = √β2; for p → 0 the slower one has |z| ≈ 1 − 4pβ2/(1+β2).
+
+    In the frame u_t = (−1)^t s·e_t the cycle is the fixed point u = lr/2, with gradients a_i lr/2, a = K1. Let x be the
+    perturbation of u relative to lr/2, and ν half that of v relative to v. The gradient is perturbed by γ = A⁻¹Kx = Px,
+    relative to itself. Then ν ← β2ν + (1−β2)γ. A step, twice the amplitude, is perturbed by γ − ν with the new ν, and u
+    ← −u + step, so x ← −x + 2(γ − ν): in terms of the old values x ← −x + 2β2(Px − ν) and ν ← β2ν + (1−β2)Px.
 
     Along an eigenvector of P, p its eigenvalue, the matrix of this recursion has trace 2β2p − 1 + β2 and determinant
     β2(2p − 1): that is the quadratic. Jury's test for both roots within the unit circle: the quadratic at 1 is 2(1 −
@@ -152,14 +152,12 @@ def stability(draw: Draw) -> Observation:
     return observation._replace(slack=min(observation.slack, -max(off, 0.0)))
 
 
+# determinants of up to fifteen multipliers, a few of them nearly 1e6
 @proved(
     "5d-momentum",
-    "With β1 > 0 and ε = 0 Adam's 2-cycles with nonzero gradients are e = ±(lr/2)((1−β1)/(1+β1))s for the s of 5c, "
-    "linearly stable if and only if λmax(P) < (1+β1β2)(1−β1)(1+β2)/(2(β1+β2)(1−β1β2)): no cycle is stable where β2 ≥ "
-    "(1−3β1)/(β1(3−β1)), so none for β2 → 1 once β1 > 3−2√2, and none for any β2 once β1 ≥ 1/3.",
     draws=300,
     tight=True,
-    rounding=1e-7,  # determinants of up to fifteen multipliers, a few of them nearly 1e6
+    rounding=1e-7,
     search=Search(
         [Matrix("h", 3), Axis("beta1", 0, 0.95), Axis("gap", 1e-3, 0.95, log=True)],
         lambda h, beta1, gap: min(_mislabelled(h, beta1, gap), _none_stable(float(beta1), 1 - float(gap))),
@@ -168,7 +166,11 @@ def stability(draw: Draw) -> Observation:
     ),
 )
 def stability_with_momentum(draw: Draw) -> Observation:
-    """On a 2-cycle, gradients p and q of a coordinate in turn, m is (p+β1q)/(1+β1) and (q+β1p)/(1+β1), and v as in 5c.
+    """With β1 > 0 and ε = 0 Adam's 2-cycles with nonzero gradients are e = ±(lr/2)((1−β1)/(1+β1))s for the s of 5c,
+    linearly stable if and only if λmax(P) < (1+β1β2)(1−β1)(1+β2)/(2(β1+β2)(1−β1β2)): no cycle is stable where β2 ≥
+    (1−3β1)/(β1(3−β1)), so none for β2 → 1 once β1 > 3−2√2, and none for any β2 once β1 ≥ 1/3.
+
+    On a 2-cycle, gradients p and q of a coordinate in turn, m is (p+β1q)/(1+β1) and (q+β1p)/(1+β1), and v as in 5c.
     Squared, the condition that the steps cancel is (p²−q²)[(β2−β1²)(p²+q²) − 2β1(1−β2)pq] = 0. Where the bracket
     vanishes with |p| ≠ |q|, the two m have the same sign: for β2 > β1² p and q agree in sign; β2 = β1² would need pq =
     0; for β2 < β1² they differ in sign, and r = |p/q| or its inverse, whichever is above 1, has r + 1/r =
@@ -183,9 +185,9 @@ def stability_with_momentum(draw: Draw) -> Observation:
     and what remains is |a₀a₂ − a₁| < 1 − a₀². Here a₀a₂ − a₁ = (β2−β1)(1+β1β2) − k(1−β1β2). Its upper side holds since
     β2 − β1 < 1 − β1β2; its lower side is k(1−β1β2) < (1+β1β2)(1 − β1β2 + β2 − β1) = (1+β1β2)(1−β1)(1+β2), the limit.
 
-    λmax(P) is at least 1. The limit exceeds 1 if and only if (1−β2)((1−3β1) − β1(3−β1)β2) > 0, and at β2 = 1 the
-    second factor is 1 − 6β1 + β1², positive for β1 < 3−2√2 = 0.1716 only. With β1 ≥ 1/3 it is not positive for any β2:
-    at the usual β1 = 0.9 Adam has no stable 2-cycle.
+    λmax(P) is at least 1. The limit exceeds 1 if and only if (1−β2)((1−3β1) − β1(3−β1)β2) > 0, and at β2 = 1 the second
+    factor is 1 − 6β1 + β1², positive for β1 < 3−2√2 = 0.1716 only. With β1 ≥ 1/3 it is not positive for any β2: at the
+    usual β1 = 0.9 Adam has no stable 2-cycle.
 
     Checked as 5d, with m in the state.
     """
@@ -269,8 +271,6 @@ def _jacobian(h: np.ndarray, s: np.ndarray, beta1: float, beta2: float) -> np.nd
 
 @proved(
     "5e",
-    "A stable 2-cycle of Adam (β1 = 0, ε = 0) has sᵀHs ≥ (2β2/(1+β2)) SDP(H), so for β2 near 1 its loss is nearly the "
-    "highest; the constant cannot be improved: two dimensions approach it.",
     draws=300,
     tight=True,
     search=Search(
@@ -280,7 +280,10 @@ def _jacobian(h: np.ndarray, s: np.ndarray, beta1: float, beta2: float) -> np.nd
     ),
 )
 def stable_is_high(draw: Draw) -> Observation:
-    """Stability (5d) means A^(−½)KA^(−½) ⪯ ((1+β2)/(2β2))I, that is K ⪯ ((1+β2)/(2β2))A, and conjugated with diag(s),
+    """A stable 2-cycle of Adam (β1 = 0, ε = 0) has sᵀHs ≥ (2β2/(1+β2)) SDP(H), so for β2 near 1 its loss is nearly the
+    highest; the constant cannot be improved: two dimensions approach it.
+
+    Stability (5d) means A^(−½)KA^(−½) ⪯ ((1+β2)/(2β2))I, that is K ⪯ ((1+β2)/(2β2))A, and conjugated with diag(s),
     which leaves the diagonal A alone, H ⪯ ((1+β2)/(2β2))A. So the diagonal of ((1+β2)/(2β2))A is feasible for the dual
     SDP(H) = min{ΣΛ_i : diag(Λ) ⪰ H}, and its sum is ((1+β2)/(2β2))·1ᵀK1 = ((1+β2)/(2β2))·sᵀHs. As SDP(H) ≥ every
     s′ᵀHs′, and ≥ tr H (X = I), a stable cycle is at least 2β2/(1+β2) of these; for β2 → 1 only global maximisers can be
@@ -303,11 +306,13 @@ def _slack_5e(h: np.ndarray, beta2: float) -> float:
     return min((floors.cycle_loss(h, s, 1.0) / bound - 1 for s in stable), default=np.inf)
 
 
-@false("5e-unstable", "Every 2-cycle of Adam (β1 = 0, ε = 0), stable or not, has sᵀHs ≥ tr H.", draws=300)
+@false("5e-unstable", draws=300)
 def unstable_may_be_low(draw: Draw) -> Observation:
-    """H = [[1, b], [b, 1]] with b near −1 and s = (1, 1): Hs = (1+b)s has the signs of s, and sᵀHs = 2(1+b) is
-    arbitrarily small relative to tr H = 2. Such a cycle is unstable for every β2 > (1+b)/(1−3b), by 5d; random blocks
-    have them too.
+    """Every 2-cycle of Adam (β1 = 0, ε = 0), stable or not, has sᵀHs ≥ tr H.
+
+    H = [[1, b], [b, 1]] with b near −1 and s = (1, 1): Hs = (1+b)s has the signs of s, and sᵀHs = 2(1+b) is arbitrarily
+    small relative to tr H = 2. Such a cycle is unstable for every β2 > (1+b)/(1−3b), by 5d; random blocks have them
+    too.
     """
     h = random_block(draw.rng, int(draw.rng.integers(2, 8)))
     return Observation(float(floors.cycles(h)[1].min() / np.trace(h) - 1))

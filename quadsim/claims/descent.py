@@ -25,15 +25,13 @@ def _one_step(h: np.ndarray, e: np.ndarray, lr: float) -> float:
 
 
 @proved(
-    "1a",
-    "A step of GD multiplies the loss by at most max((1−lr·μ)², (1−lr·L)²); at lr = 2/(μ+L) this is "
-    "((κ−1)/(κ+1))², with equality in every step from the span of the two extreme eigenspaces.",
-    draws=500,
-    tight=True,
-    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 2.5)], _one_step),
+    "1a", draws=500, tight=True, search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 2.5)], _one_step)
 )
 def gd_rate(draw: Draw) -> Observation:
-    """In an eigenbasis the error's coefficients are decoupled: c_i ← (1 − lr·λ_i) c_i. So loss[t+1] = ½Σ λ_i c_i² (1 −
+    """A step of GD multiplies the loss by at most max((1−lr·μ)², (1−lr·L)²); at lr = 2/(μ+L) this is ((κ−1)/(κ+1))²,
+    with equality in every step from the span of the two extreme eigenspaces.
+
+    In an eigenbasis the error's coefficients are decoupled: c_i ← (1 − lr·λ_i) c_i. So loss[t+1] = ½Σ λ_i c_i² (1 −
     lr·λ_i)² is at most max_i (1 − lr·λ_i)² times loss[t], and a parabola in λ is largest at an end of [μ, L]. At lr =
     2/(μ+L) both ends give ((κ−1)/(κ+1))² and everything between gives less: equality at a step holds if and only if the
     error has no component outside the two extreme eigenspaces. The same factor holds for |e|² and |g|², whose weights
@@ -57,9 +55,6 @@ def _slowest(h: np.ndarray, lr: float, sign: int, measure: int) -> float:
 
 @proved(
     "1b",
-    "From e₀ = u_μ/μ + u_L/L, which does not depend on the lr, GD with any constant lr, negative and divergent "
-    "ones included, keeps loss[t+1] ≥ ((κ−1)/(κ+1))² loss[t] for every t; with equality for all t at lr = "
-    "2/(μ+L).",
     draws=800,
     tight=True,
     search=Search(
@@ -68,11 +63,13 @@ def _slowest(h: np.ndarray, lr: float, sign: int, measure: int) -> float:
     ),
 )
 def no_lr_beats_it(draw: Draw) -> Observation:
-    """The first gradient is u_μ + u_L. One step with any lr is at best a step of exact line search, for which
-    loss[1]/loss[0] = 1 − (gᵀg)²/((gᵀHg)(gᵀH⁻¹g)) = 1 − 4μL/(μ+L)² = ((κ−1)/(κ+1))²: Kantorovich's inequality
-    with equality. For a constant lr, loss[t] = Σ a_i q_i^t with q_i ≥ 0, so by Cauchy and Schwarz loss[t]² ≤
-    loss[t−1]·loss[t+1]: the ratio of successive losses never decreases, and no later step is better than the
-    first.
+    """From e₀ = u_μ/μ + u_L/L, which does not depend on the lr, GD with any constant lr, negative and divergent ones
+    included, keeps loss[t+1] ≥ ((κ−1)/(κ+1))² loss[t] for every t; with equality for all t at lr = 2/(μ+L).
+
+    The first gradient is u_μ + u_L. One step with any lr is at best a step of exact line search, for which
+    loss[1]/loss[0] = 1 − (gᵀg)²/((gᵀHg)(gᵀH⁻¹g)) = 1 − 4μL/(μ+L)² = ((κ−1)/(κ+1))²: Kantorovich's inequality with
+    equality. For a constant lr, loss[t] = Σ a_i q_i^t with q_i ≥ 0, so by Cauchy and Schwarz loss[t]² ≤
+    loss[t−1]·loss[t+1]: the ratio of successive losses never decreases, and no later step is better than the first.
     """
     problem = random_problem(draw.rng, min_kappa=1.1)
     lr = float(draw.rng.choice([-1, 1, 1, 1])) * float(np.exp(draw.rng.uniform(-8, 3))) / problem.lipschitz
@@ -86,23 +83,19 @@ def no_lr_beats_it(draw: Draw) -> Observation:
 
 @proved(
     "1b-weighted",
-    "The same lower bound holds for |e|² and for |g|² from e₀ with coefficients λ^(−½) and λ^(−3/2): so for √loss, "
-    "|e| and |g| the factor is (κ−1)/(κ+1), unsquared.",
     draws=500,
     tight=True,
     search=Search(
-        [
-            Matrix("h", 3),
-            Axis("lr", 1e-4, 20, log=True),
-            Option("sign", 2),
-            Option("measure", len(theory.MEASURES)),
-        ],
+        [Matrix("h", 3), Axis("lr", 1e-4, 20, log=True), Option("sign", 2), Option("measure", len(theory.MEASURES))],
         _slowest,
     ),
 )
 def no_lr_beats_it_weighted(draw: Draw) -> Observation:
-    """For the measure eᵀHᵖe put ẽ = H^((p−1)/2)e: its loss is that measure, and it follows the same recursion. 1b
-    for ẽ asks for coefficients 1/λ of ẽ₀, that is λ^(−(p+1)/2) of e₀.
+    """The same lower bound holds for |e|² and for |g|² from e₀ with coefficients λ^(−½) and λ^(−3/2): so for √loss, |e|
+    and |g| the factor is (κ−1)/(κ+1), unsquared.
+
+    For the measure eᵀHᵖe put ẽ = H^((p−1)/2)e: its loss is that measure, and it follows the same recursion. 1b for ẽ
+    asks for coefficients 1/λ of ẽ₀, that is λ^(−(p+1)/2) of e₀.
     """
     problem = random_problem(draw.rng, min_kappa=1.1)
     lr = float(draw.rng.choice([-1, 1, 1, 1])) * float(np.exp(draw.rng.uniform(-8, 1))) / problem.lipschitz
@@ -132,29 +125,24 @@ def _against_lower(problem: BlockQuadratic, lr: float, measure: str) -> Observat
     return Observation(slack, float(np.abs(ratios(2 / ends.sum()) / bound - 1).max()))
 
 
-@false(
-    "1c",
-    "From some start, GD with any lr has loss[t+1] ≥ (1 − 2/(κ+1)) loss[t]: the lower bound 1b without its square.",
-    draws=500,
-)
+@false("1c", draws=500)
 def unsquared(draw: Draw) -> Observation:
-    """For every problem with κ > 1 and every start, lr = 2/(μ+L) gives a ratio of at most ((κ−1)/(κ+1))² by 1a,
-    which is below (κ−1)/(κ+1) = 1 − 2/(κ+1). The unsquared factor is right for √loss, |e| and |g|
-    (1b-weighted).
+    """From some start, GD with any lr has loss[t+1] ≥ (1 − 2/(κ+1)) loss[t]: the lower bound 1b without its square.
+
+    For every problem with κ > 1 and every start, lr = 2/(μ+L) gives a ratio of at most ((κ−1)/(κ+1))² by 1a, which is
+    below (κ−1)/(κ+1) = 1 − 2/(κ+1). The unsquared factor is right for √loss, |e| and |g| (1b-weighted).
     """
     problem = random_problem(draw.rng, min_kappa=1.1)
     ratios = loss_ratios(problem, GD(), theory.slowest_start(problem))
     return Observation(float((ratios / (1 - 2 / (problem.kappa + 1)) - 1).min()))
 
 
-@false(
-    "1c-varying",
-    "The lower bound 1b also holds for learning rates that vary from step to step.",
-    draws=200,
-)
+@false("1c-varying", draws=200)
 def varying(draw: Draw) -> Observation:
-    """From 1b's own start, a step with lr = 1/μ removes the component along u_μ and one with lr = 1/L the one
-    along u_L: the minimum is reached in two steps.
+    """The lower bound 1b also holds for learning rates that vary from step to step.
+
+    From 1b's own start, a step with lr = 1/μ removes the component along u_μ and one with lr = 1/L the one along u_L:
+    the minimum is reached in two steps.
     """
     problem = random_problem(draw.rng, max_kappa=1e3, min_kappa=1.1)
     e = theory.slowest_start(problem) - problem.minimizer
@@ -176,17 +164,13 @@ def _one_block_step(first: np.ndarray, second: np.ndarray, scale: float, e: np.n
     return 1 - problem.loss(after) / problem.loss(e) / bound if bound > MIN_BOUND else np.inf
 
 
-@proved(
-    "3",
-    "A step of block GD with lr_l = 2/(μ_l+L_l) multiplies the loss by at most max_l ((κ_l−1)/(κ_l+1))²; "
-    "equality holds from the worst block's extreme eigenvectors.",
-    draws=500,
-    tight=True,
-    search=Search([*BLOCKS, Axis("e", -1, 1, 4)], _one_block_step),
-)
+@proved("3", draws=500, tight=True, search=Search([*BLOCKS, Axis("e", -1, 1, 4)], _one_block_step))
 def block_gd_rate(draw: Draw) -> Observation:
-    """Blocks are decoupled: each contracts its own share of the loss by 1a's factor for its own κ_l, and a sum of
-    shares contracts by the worst of them.
+    """A step of block GD with lr_l = 2/(μ_l+L_l) multiplies the loss by at most max_l ((κ_l−1)/(κ_l+1))²; equality
+    holds from the worst block's extreme eigenvectors.
+
+    Blocks are decoupled: each contracts its own share of the loss by 1a's factor for its own κ_l, and a sum of shares
+    contracts by the worst of them.
     """
     problem = _problem_with_wide_block(draw)
     worst = int(np.argmax(problem.block_kappas))
@@ -207,15 +191,12 @@ def _other_rates(first: np.ndarray, second: np.ndarray, scale: float, factors: n
     return theory.rate(problem, BlockGD(lr=tuple(best * factors))) / bound - 1 if bound > MIN_BOUND else np.inf
 
 
-@proved(
-    "3-best",
-    "No other constant learning rates, one for each block, have a smaller worst-case factor than block GD's.",
-    draws=500,
-    tight=True,
-    search=Search([*BLOCKS, Axis("factors", 0.1, 10, 2, log=True)], _other_rates),
-)
+@proved("3-best", draws=500, tight=True, search=Search([*BLOCKS, Axis("factors", 0.1, 10, 2, log=True)], _other_rates))
 def block_gd_is_best(draw: Draw) -> Observation:
-    """In the worst block any constant lr meets 1b's start, from which no factor is smaller than ((κ_l−1)/(κ_l+1))²."""
+    """No other constant learning rates, one for each block, have a smaller worst-case factor than block GD's.
+
+    In the worst block any constant lr meets 1b's start, from which no factor is smaller than ((κ_l−1)/(κ_l+1))².
+    """
     problem = _problem_with_wide_block(draw)
     best = BlockGD().with_best_lr(problem, np.zeros(problem.dim)).lr
     others = np.asarray(best) * np.exp(draw.rng.normal(0, float(draw.rng.choice([0.001, 0.1, 1])), len(problem.sizes)))

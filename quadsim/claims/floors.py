@@ -20,17 +20,14 @@ from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory import floors, sdp
 
 
-@exact_result(
-    "5a",
-    "For any algorithm, two consecutive losses average ⅛ΔᵀHΔ + ½cᵀHc, with Δ the step between the two points and c "
-    "their midpoint's error.",
-    draws=400,
-    relation="equality",
-)
+@exact_result("5a", draws=400, relation="equality")
 def two_losses(draw: Draw) -> Observation:
-    """Put e = c + Δ/2 and e′ = c − Δ/2. In the sum of eᵀHe and e′ᵀHe′ the mixed terms cancel, which is the
-    parallelogram law: ½(½eᵀHe + ½e′ᵀHe′) = ½cᵀHc + ⅛ΔᵀHΔ. Nothing is asked of the step. So a method with steps of a
-    fixed size has at least ⅛ΔᵀHΔ of average loss in every pair of steps, wherever its midpoints are.
+    """For any algorithm, two consecutive losses average ⅛ΔᵀHΔ + ½cᵀHc, with Δ the step between the two points and c
+    their midpoint's error.
+
+    Put e = c + Δ/2 and e′ = c − Δ/2. In the sum of eᵀHe and e′ᵀHe′ the mixed terms cancel, which is the parallelogram
+    law: ½(½eᵀHe + ½e′ᵀHe′) = ½cᵀHc + ⅛ΔᵀHΔ. Nothing is asked of the step. So a method with steps of a fixed size has at
+    least ⅛ΔᵀHΔ of average loss in every pair of steps, wherever its midpoints are.
     """
     rng = draw.rng
     problem, beta2 = random_problem(rng, max_kappa=1e4), float(rng.uniform(0, 0.999))
@@ -65,16 +62,14 @@ def _sign_descent(h: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 
 @proved(
-    "5a-sign",
-    "Sign descent, which is Adam with β1 = β2 = 0 and ε = 0, averages a loss of at least (lr²/8) Σ n_l μ_l over any "
-    "two consecutive steps, as long as no coordinate of the gradient is exactly zero.",
-    draws=300,
-    tight=True,
-    search=Search([Matrix("h", 3), Axis("e", -2, 2, 3)], _sign_descent, batch=True),
+    "5a-sign", draws=300, tight=True, search=Search([Matrix("h", 3), Axis("e", -2, 2, 3)], _sign_descent, batch=True)
 )
 def sign_descent(draw: Draw) -> Observation:
-    """A step is Δ = lr·s with s the signs of the gradient, so by 5a two losses average at least (lr²/8) sᵀHs, and in
-    block l sᵀHs ≥ n_l μ_l. Equality: a block whose lowest eigenvector is a sign vector s, from e = (lr/2)s, where the
+    """Sign descent, which is Adam with β1 = β2 = 0 and ε = 0, averages a loss of at least (lr²/8) Σ n_l μ_l over any
+    two consecutive steps, as long as no coordinate of the gradient is exactly zero.
+
+    A step is Δ = lr·s with s the signs of the gradient, so by 5a two losses average at least (lr²/8) sᵀHs, and in block
+    l sᵀHs ≥ n_l μ_l. Equality: a block whose lowest eigenvector is a sign vector s, from e = (lr/2)s, where the
     midpoint is the minimizer.
 
     A coordinate whose gradient is exactly zero does not move and contributes nothing; an earlier statement lacked this
@@ -116,9 +111,6 @@ def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarra
 
 @proved(
     "5b",
-    "Adam with β1 = 0, ε = 0 and any β2 < 1 does not converge: limsup |g_l|_∞ ≥ lr·μ_l/2 in each block that is never "
-    "exactly at its optimum, so limsup loss ≥ (lr²/8) μ_l²/max H_ii of any such block; attained in one dimension for 0 "
-    "< β2 < 1, on the cycle e = ±lr/2.",
     draws=300,
     tight=True,
     batch=True,
@@ -130,8 +122,12 @@ def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarra
     ),
 )
 def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
-    """Let V = diag(v) of the block, y = H^½e and M = lr·H^½V^(−½)H^½, so that y ← (I − M)y. Suppose that from some step
-    on all √v_i ≤ lr·μ_l/(2 + δ) with δ > 0. Then M ⪰ (2 + δ)I, each step multiplies |y| by at least 1 + δ, and the loss
+    """Adam with β1 = 0, ε = 0 and any β2 < 1 does not converge: limsup |g_l|_∞ ≥ lr·μ_l/2 in each block that is never
+    exactly at its optimum, so limsup loss ≥ (lr²/8) μ_l²/max H_ii of any such block; attained in one dimension for 0 <
+    β2 < 1, on the cycle e = ±lr/2.
+
+    Let V = diag(v) of the block, y = H^½e and M = lr·H^½V^(−½)H^½, so that y ← (I − M)y. Suppose that from some step on
+    all √v_i ≤ lr·μ_l/(2 + δ) with δ > 0. Then M ⪰ (2 + δ)I, each step multiplies |y| by at least 1 + δ, and the loss
     ½|y|² grows without bound unless it is 0; but v ≥ (1 − β2)g² keeps gradients bounded. So limsup max_i √v_i ≥
     lr·μ_l/2. And v_i is a moving average of g_i², so limsup v_i ≤ limsup g_i². For the loss: g_i = (He)_i is the
     product of e_i and e in the metric of H, so by Cauchy and Schwarz g_i² ≤ H_ii·eᵀHe, and the loss is at least
@@ -162,10 +158,9 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
     return observations
 
 
+# T = 1 is an equality, to eps·v₀/((1−β2)g₀²)
 @proved(
     "5f",
-    "On a bounded orbit of Adam (β1 = 0, ε = 0, β2 < 1) the limsup of the average oscillation energy ⅛ΔᵀHΔ is at most "
-    "(lr²/8) SDP(H); over T steps of any orbit each Δ_i² averages at most lr²(1 − β2(v₀/v_T)^(1/T))/(1−β2).",
     draws=400,
     tight=True,
     batch=True,
@@ -173,7 +168,7 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
         [
             Matrix("h", 3),
             Axis("e", -3, 3, 3),
-            Axis("v0", 1e-3, 1e3, log=True),  # T = 1 is an equality, to eps·v₀/((1−β2)g₀²)
+            Axis("v0", 1e-3, 1e3, log=True),
             Axis("gap", 1e-3, 0.99, log=True),
             Axis("steps", 1, 200, log=True),
         ],
@@ -182,9 +177,12 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
     ),
 )
 def oscillation(draws: Sequence[Draw]) -> list[Observation]:
-    """Of one coordinate: g² = (v_t − β2v_{t−1})/(1−β2), so Δ² = lr²g²/v_t = lr²(1 − β2x_t)/(1−β2) with x_t =
-    v_{t−1}/v_t. The mean of x_1..x_T is at least their geometric mean (v₀/v_T)^(1/T): that is the bound for T steps. On
-    a bounded orbit v_T is bounded, the root tends to 1 or more, and limsup of the mean of Δ_i² is at most lr².
+    """On a bounded orbit of Adam (β1 = 0, ε = 0, β2 < 1) the limsup of the average oscillation energy ⅛ΔᵀHΔ is at most
+    (lr²/8) SDP(H); over T steps of any orbit each Δ_i² averages at most lr²(1 − β2(v₀/v_T)^(1/T))/(1−β2).
+
+    Of one coordinate: g² = (v_t − β2v_{t−1})/(1−β2), so Δ² = lr²g²/v_t = lr²(1 − β2x_t)/(1−β2) with x_t = v_{t−1}/v_t.
+    The mean of x_1..x_T is at least their geometric mean (v₀/v_T)^(1/T): that is the bound for T steps. On a bounded
+    orbit v_T is bounded, the root tends to 1 or more, and limsup of the mean of Δ_i² is at most lr².
 
     Let diag(Λ) ⪰ H with ΣΛ_i = SDP(H), a solution of the dual. Then ΔᵀHΔ ≤ ΣΛ_iΔ_i², whose mean is at most lr²·SDP(H)
     in the limit; and Λ = L_l in each block is feasible, so SDP(H) ≤ Σ n_l L_l. (Orbits are expected to be bounded: a

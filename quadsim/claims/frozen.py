@@ -40,17 +40,13 @@ def _problem_and_start(
     return two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]])
 
 
-@exact_result(
-    "2a",
-    "Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.",
-    draws=300,
-    rounding=1e-9,
-    relation="equality",
-)
+@exact_result("2a", draws=300, rounding=1e-9, relation="equality")
 def scaled_descent(draw: Draw) -> Observation:
-    """The step is w ← w − lr·D⁻¹g, so g = He moves by g ← g − lr·HD⁻¹g. Multiply by D^-½ from the left: z ← z −
-    lr·D^-½HD^-½z. And e = H⁻¹g = D^-½S⁻¹z, so eᵀHe = zᵀS⁻¹z. The start is z₀ = √|g₀|·sign g₀: only the sizes
-    of the first gradient's components set the scaling, and the same numbers set the start.
+    """Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.
+
+    The step is w ← w − lr·D⁻¹g, so g = He moves by g ← g − lr·HD⁻¹g. Multiply by D^-½ from the left: z ← z −
+    lr·D^-½HD^-½z. And e = H⁻¹g = D^-½S⁻¹z, so eᵀHe = zᵀS⁻¹z. The start is z₀ = √|g₀|·sign g₀: only the sizes of the
+    first gradient's components set the scaling, and the same numbers set the start.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     w0 = random_start(draw.rng, problem)
@@ -85,19 +81,20 @@ def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
 
 @proved(
     "2a-rate",
-    "A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², s_i the eigenvalues of S. At lr "
-    "= 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))², no constant lr has a smaller bound, and it is the exact "
-    "asymptotic rate whenever z₀ has a component along an eigenvector of s_min or of s_max.",
     draws=300,
     tight=True,
     rounding=1e-8,
     search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("factor", 0.1, 10, log=True)], _frozen_step),
 )
 def scaled_rate(draw: Draw) -> Observation:
-    """1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them smaller.
-    The modes that are not extreme decay faster than the extreme ones, so the ratio of successive losses tends to the
-    bound whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀ vanishes, which can be
-    checked and is not generic.
+    """A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², s_i the eigenvalues of S. At lr =
+    2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))², no constant lr has a smaller bound, and it is the exact asymptotic
+    rate whenever z₀ has a component along an eigenvector of s_min or of s_max.
+
+    1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them smaller. The
+    modes that are not extreme decay faster than the extreme ones, so the ratio of successive losses tends to the bound
+    whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀ vanishes, which can be checked and
+    is not generic.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     w0 = random_start(draw.rng, problem)
@@ -118,21 +115,22 @@ def scaled_rate(draw: Draw) -> Observation:
 
 @proved(
     "2b",
-    "With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} "
-    "κ_l))², where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: "
-    "the sharp form of the paper's Theorem 1.",
     draws=500,
     tight=True,
     search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2b(*_problem_and_start(**chosen)), evaluations=3000),
 )
 def sharp_theorem(draw: Draw) -> Observation:
-    """y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x of
-    block l, xᵀMx = Σ_i [H^½x]ᵢ²/|g₀,i| lies between |H^½x|²/max|g₀| and |H^½x|²/min|g₀|, so M's eigenvalues m in
-    block l lie in [λ_min/max|g₀|, λ_max/min|g₀|] = [1/(κ_l C_{l,2}), 1/C_{l,1}]. Since lr ≤ C_{l,1}, 0 ≤ 1 −
-    lr·m ≤ 1 − lr/(κ_l C_{l,2}).
+    """With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} κ_l))²,
+    where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: the sharp form of
+    the paper's Theorem 1.
 
-    It is attained: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode dies in the first step, the first
-    then contracts by the bound exactly.
+    y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x of block
+    l, xᵀMx = Σ_i [H^½x]ᵢ²/|g₀,i| lies between |H^½x|²/max|g₀| and |H^½x|²/min|g₀|, so M's eigenvalues m in block l lie
+    in [λ_min/max|g₀|, λ_max/min|g₀|] = [1/(κ_l C_{l,2}), 1/C_{l,1}]. Since lr ≤ C_{l,1}, 0 ≤ 1 − lr·m ≤ 1 − lr/(κ_l
+    C_{l,2}).
+
+    It is attained: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode dies in the first step, the first then
+    contracts by the bound exactly.
     """
     problem = random_problem(draw.rng)
     slack = _slack_2b(problem, random_start(draw.rng, problem) - problem.minimizer)
@@ -155,16 +153,13 @@ def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
     return float((1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf))
 
 
-@proved(
-    "2c",
-    "The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's "
-    "Theorem 1, which is correct but loose twice, by r for √r and by the missing square.",
-    draws=600,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2c(*_problem_and_start(**chosen))),
-)
+@proved("2c", draws=600, search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2c(*_problem_and_start(**chosen))))
 def theorem_chain(draw: Draw) -> Observation:
-    """By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥
-    1 with (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
+    """The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's Theorem
+    1, which is correct but loose twice, by r for √r and by the missing square.
+
+    By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥ 1 with
+    (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
     """
     problem = random_problem(draw.rng)
     return Observation(_slack_2c(problem, random_start(draw.rng, problem) - problem.minimizer))
@@ -178,17 +173,19 @@ def _slack_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
     return min(middle - sharp, paper - middle)
 
 
+# κ_eff itself is off by eps·κ_eff
 @proved(
     "2d",
-    "κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = "
-    "(G, g), G ≥ g.",
     draws=400,
     tight=True,
-    rounding=1e-6,  # κ_eff itself is off by eps·κ_eff
+    rounding=1e-6,
     search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2d(*_problem_and_start(**chosen))),
 )
 def kappa_eff_upper(draw: Draw) -> Observation:
-    """M of 2b has S's eigenvalues (M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ of one matrix), and they lie in the
+    """κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = (G, g),
+    G ≥ g.
+
+    M of 2b has S's eigenvalues (M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ of one matrix), and they lie in the
     intervals found there: the largest is at most 1/min C_{l,1}, the smallest at least 1/max(κ_l C_{l,2}).
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
@@ -209,18 +206,19 @@ def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
 
 @proved(
     "2e",
-    "With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max} "
-    "λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.",
     draws=400,
     tight=True,
     rounding=1e-6,
     search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2e(*_problem_and_start(**chosen))),
 )
 def kappa_eff_two_sided(draw: Draw) -> Observation:
-    """S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. Block by block, for a unit x, xᵀA^½JA^½x lies
-    between λ_min(J_l) and λ_max(J_l) times xᵀAx, and that between a_{l,min} and a_{l,max} (Ostrowski): the
-    upper bound. The lower one: the diagonal entries S_ii = a_i of a symmetric matrix lie between its extreme
-    eigenvalues. For a diagonal H, J is the identity.
+    """With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max}
+    λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.
+
+    S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. Block by block, for a unit x, xᵀA^½JA^½x lies between
+    λ_min(J_l) and λ_max(J_l) times xᵀAx, and that between a_{l,min} and a_{l,max} (Ostrowski): the upper bound. The
+    lower one: the diagonal entries S_ii = a_i of a symmetric matrix lie between its extreme eigenvalues. For a diagonal
+    H, J is the identity.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     slack = _slack_2e(problem, random_start(draw.rng, problem) - problem.minimizer)
@@ -241,8 +239,6 @@ def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
 
 @proved(
     "2e-sluis",
-    "Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ "
-    "n·min_D κ(DHD).",
     draws=400,
     search=Search(
         [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
@@ -250,9 +246,11 @@ def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
     ),
 )
 def van_der_sluis(draw: Draw) -> Observation:
-    """Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr
-    J = n, and for a unit x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J)
-    ≤ n·κ(DHD).
+    """Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ n·min_D
+    κ(DHD).
+
+    Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr J = n,
+    and for a unit x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J) ≤ n·κ(DHD).
 
     The check draws D around the unit-diagonal scaling; the search chooses block and D together.
     """
@@ -267,14 +265,11 @@ def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
     return float(1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other))
 
 
-@false(
-    "2e-jacobi",
-    "Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.",
-    draws=300,
-    search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)),
-)
+@false("2e-jacobi", draws=300, search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)))
 def jacobi_can_hurt(draw: Draw) -> Observation:
-    """In two dimensions it is true (8), in three it is not: the best diagonal scaling equalises other things than the
+    """Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.
+
+    In two dimensions it is true (8), in three it is not: the best diagonal scaling equalises other things than the
     diagonal. Random blocks that are well scaled already become worse by unit-diagonal scaling now and then; the search
     finds how much worse.
     """
@@ -291,18 +286,14 @@ def _unit_diagonal(block: np.ndarray) -> np.ndarray:
     return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
 
 
-@exact_result(
-    "2f",
-    "Multiplying each block by its own positive number changes neither κ_eff nor the whole path of Adam with ε = 0; it "
-    "does change GD's path.",
-    draws=300,
-    rounding=1e-10,
-    relation="equality",
-)
+@exact_result("2f", draws=300, rounding=1e-10, relation="equality")
 def block_scale(draw: Draw) -> Observation:
-    """H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step is a ratio of homogeneous functions of the
-    coordinate's own gradients, m/√v, of degree 0: it stays. So do S = D^-½HD^-½ and κ_eff. GD's step is of
-    degree 1. (In float64 powers of two change no bit: 6-bits.)
+    """Multiplying each block by its own positive number changes neither κ_eff nor the whole path of Adam with ε = 0; it
+    does change GD's path.
+
+    H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step is a ratio of homogeneous functions of the
+    coordinate's own gradients, m/√v, of degree 0: it stays. So do S = D^-½HD^-½ and κ_eff. GD's step is of degree 1.
+    (In float64 powers of two change no bit: 6-bits.)
     """
     problem = random_problem(draw.rng, max_kappa=1e3)
     w0, scales = random_start(draw.rng, problem), np.exp(draw.rng.uniform(-4, 4, len(problem.blocks)))
@@ -332,17 +323,18 @@ def block_scale(draw: Draw) -> Observation:
 
 @exact_result(
     "2f-law",
-    "From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and "
-    "cos_i = H_ii/|He_i| between 2√κ_l/(1+κ_l) and 1.",
     draws=500,
     rounding=1e-6,
     judge=lambda claim, observations: _judge_normal(claim, observations),
     search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
 )
 def cosine_law(draw: Draw) -> Observation:
-    """g₀,i = (He₀)_i is normal with deviation |He_i|, the length of H's i-th column; so a_i = H_ii/|g₀,i| =
-    cos_i/|N_i|. cos_i is the cosine of the angle between e_i and He_i; by Kantorovich's inequality
-    (xᵀHx)²/(|x|²|Hx|²) ≥ 4μL/(μ+L)², whose root at x = e_i is the lower end.
+    """From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and cos_i =
+    H_ii/|He_i| between 2√κ_l/(1+κ_l) and 1.
+
+    g₀,i = (He₀)_i is normal with deviation |He_i|, the length of H's i-th column; so a_i = H_ii/|g₀,i| = cos_i/|N_i|.
+    cos_i is the cosine of the angle between e_i and He_i; by Kantorovich's inequality (xᵀHx)²/(|x|²|Hx|²) ≥ 4μL/(μ+L)²,
+    whose root at x = e_i is the lower end.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     cosines, slack = theory.cosines(problem)[0], _slack_cosines(problem)

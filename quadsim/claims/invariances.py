@@ -32,17 +32,14 @@ UNLIKELY = 1e-6  # a p-value below it: once in a million seeds, a true law is ca
 MIN_DRAWS = 300  # 150 may not distinguish two samples that differ as much as those of 6-fixed
 
 
-@exact_result(
-    "6",
-    "GD, heavy ball and Nesterov's method commute with rotations, inside the blocks or across all of them: H → RHRᵀ "
-    "and e₀ → Re₀ rotate the whole path by R, so that losses are unchanged.",
-    draws=300,
-    relation="equality",
-    rounding=1e-10,  # entries of RHRᵀ are off by eps·L: after 60 steps by 60 eps, times a transient of √κ = 100 at most
-)
+# entries of RHRᵀ are off by eps·L: after 60 steps by 60 eps, times a transient of √κ = 100 at most
+@exact_result("6", draws=300, relation="equality", rounding=1e-10)
 def rotations(draw: Draw) -> Observation:
-    """Each step is a linear combination of earlier errors and of H times them, with coefficients that do not depend on
-    the axes. If e_s is replaced by Re_s and H by RHRᵀ, then RHRᵀRe_s = R(He_s) for orthogonal R, so the new error is R
+    """GD, heavy ball and Nesterov's method commute with rotations, inside the blocks or across all of them: H → RHRᵀ
+    and e₀ → Re₀ rotate the whole path by R, so that losses are unchanged.
+
+    Each step is a linear combination of earlier errors and of H times them, with coefficients that do not depend on the
+    axes. If e_s is replaced by Re_s and H by RHRᵀ, then RHRᵀRe_s = R(He_s) for orthogonal R, so the new error is R
     times the old one, and by induction all are. The loss ½(Re)ᵀRHRᵀ(Re) = ½eᵀHe is the same.
     """
     rng = draw.rng
@@ -62,16 +59,12 @@ def rotations(draw: Draw) -> Observation:
     return Observation(-max(float(apart), float(np.abs(losses_there - losses).max() / losses.max())))
 
 
-@exact_result(
-    "6-law",
-    "Under GD from an isotropic start, Case 3 and Case 4 have the same law of the loss at every step: it depends on "
-    "the eigenvalues alone, not on how they are partitioned into blocks.",
-    draws=600,
-    judge=lambda claim, observations: _same_law(claim, observations),
-    relation="sample",
-)
+@exact_result("6-law", draws=600, judge=lambda claim, observations: _same_law(claim, observations), relation="sample")
 def one_law(draw: Draw) -> Observation:
-    """The loss is ½Σ λ_i c_i² (1 − lr·λ_i)^(2t), with c = Qᵀe₀ and Q the orthogonal matrix of all eigenvectors. If e₀ ~
+    """Under GD from an isotropic start, Case 3 and Case 4 have the same law of the loss at every step: it depends on
+    the eigenvalues alone, not on how they are partitioned into blocks.
+
+    The loss is ½Σ λ_i c_i² (1 − lr·λ_i)^(2t), with c = Qᵀe₀ and Q the orthogonal matrix of all eigenvectors. If e₀ ~
     N(0, I) then c ~ N(0, I) whatever Q is, block-diagonal or not, fixed or independent of e₀: so the law of the loss is
     one of the eigenvalues alone, and these are the same nine numbers in both cases.
 
@@ -81,16 +74,13 @@ def one_law(draw: Draw) -> Observation:
     return Observation(value=_losses_of_both(draw, fixed=False))
 
 
-@false(
-    "6-fixed",
-    "Under GD, Case 3 and Case 4 have the same law of the loss also from the fixed start e₀ = 1, when only the bases "
-    "are drawn.",
-    draws=500,
-    judge=lambda claim, observations: _another_law(claim, observations),
-)
+@false("6-fixed", draws=500, judge=lambda claim, observations: _another_law(claim, observations))
 def one_law_of_fixed_starts(draw: Draw) -> Observation:
-    """A fixed start is spread over a block's eigenvectors by the block's own Haar basis: of |e₀|² = 9 each block keeps
-    its share of 3, however the basis falls. In Case 3 the block {1, 2, 3} thus holds 3 of it, spread over similar
+    """Under GD, Case 3 and Case 4 have the same law of the loss also from the fixed start e₀ = 1, when only the bases
+    are drawn.
+
+    A fixed start is spread over a block's eigenvectors by the block's own Haar basis: of |e₀|² = 9 each block keeps its
+    share of 3, however the basis falls. In Case 3 the block {1, 2, 3} thus holds 3 of it, spread over similar
     eigenvalues, and the loss of the late steps varies little. In Case 4 the eigenvalues 1, 2 and 3 are in different
     blocks, and each has its own share between 0 and 3. Means agree, since E c_i² = 1 in both; spreads do not: at lr =
     1/L and step 300 the standard deviations are about 0.47 and 1.25.
@@ -98,16 +88,13 @@ def one_law_of_fixed_starts(draw: Draw) -> Observation:
     return Observation(value=_losses_of_both(draw, fixed=True))
 
 
-@exact_result(
-    "6-adam",
-    "Adam with ε = 0, for any β1 and β2, frozen or not, commutes with permutations and sign flips of coordinates, "
-    "is invariant to the scale of a block (H_l → c_l H_l, c_l > 0), and scales with the start and the lr together.",
-    draws=400,
-    relation="equality",
-    rounding=1e-12,  # sums in another order are off by some eps, times what the path makes of such a nudge
-)
+# sums in another order are off by some eps, times what the path makes of such a nudge
+@exact_result("6-adam", draws=400, relation="equality", rounding=1e-12)
 def adam_symmetries(draw: Draw) -> Observation:
-    """Coordinate i moves by lr·m_i/√v_i, where m_i is a weighted sum of the gradients g_i so far and v_i one of their
+    """Adam with ε = 0, for any β1 and β2, frozen or not, commutes with permutations and sign flips of coordinates, is
+    invariant to the scale of a block (H_l → c_l H_l, c_l > 0), and scales with the start and the lr together.
+
+    Coordinate i moves by lr·m_i/√v_i, where m_i is a weighted sum of the gradients g_i so far and v_i one of their
     squares. Relabelling coordinates relabels gradients. A flip of e_i's sign flips g_i and m_i, and leaves v_i. A
     factor c_l on H_l multiplies g, m and √v of that block by c_l, and the quotient is the same. And e → ce, lr → c·lr
     multiplies g, m and √v by c: the quotient is the same, the step c times as long. So every loss is c² times what it
@@ -141,14 +128,11 @@ def adam_symmetries(draw: Draw) -> Observation:
     return Observation(-float(apart / max(1.0, magnified)))
 
 
-@false(
-    "6-adam-rotation",
-    "Adam with ε = 0, frozen or not, commutes with rotations of a block.",
-    draws=200,
-    judge=lambda claim, observations: _deviates(claim, observations),
-)
+@false("6-adam-rotation", draws=200, judge=lambda claim, observations: _deviates(claim, observations))
 def adam_and_rotations(draw: Draw) -> Observation:
-    """Adam divides each coordinate by a size of that coordinate's own gradients, and a rotation mixes coordinates. One
+    """Adam with ε = 0, frozen or not, commutes with rotations of a block.
+
+    Adam divides each coordinate by a size of that coordinate's own gradients, and a rotation mixes coordinates. One
     step shows it: with β1 = β2 = 0 it is −lr·sign(g), always along a diagonal of the axes, in whatever frame they are.
     The path of ten steps, turned back, is compared with the path in the first frame, relative to how far they went. (An
     earlier figure was a deviation of at least 0.12, over 60 steps.)
@@ -169,23 +153,19 @@ def adam_and_rotations(draw: Draw) -> Observation:
     return Observation(-float(np.linalg.norm(back - here) / length))
 
 
-@exact_result(
-    "6-bits",
-    "Sign flips of coordinates flip the float64 path bit for bit (minimizer 0, given settings) for each built-in "
-    "optimizer whose rule is coordinatewise, or acts on blocks without regard to the order of coordinates; so do "
-    "power-of-two scales of blocks, and of start and lr together, for Adam with ε = 0.",
-    draws=300,
-    rounding=0.0,
-    relation="equality",
-)
+@exact_result("6-bits", draws=300, rounding=0.0, relation="equality")
 def bits(draw: Draw) -> Observation:
-    """Rounding to nearest treats x and −x alike, so a sum or product of flipped numbers is the flipped sum or
-    product, to the bit. A coordinate's own rule (scope "coordinate") is an odd function of its gradients, and what a
-    rule of whole blocks computes without regard to their order are sums of products of a coordinate with itself, which
-    flips do not change. A rule that gives coordinates places, as in a matrix, multiplies one with another: not covered
-    (6-bits-all). Multiplying by a power of two changes exponents alone, and rounding commutes with that as long as
-    nothing leaves float64's range: √(4^k v) is 2^k √v, and the quotient of gradients and roots does not change at all.
-    Settings left to the optimizer are computed from the problem, and are not covered.
+    """Sign flips of coordinates flip the float64 path bit for bit (minimizer 0, given settings) for each built-in
+    optimizer whose rule is coordinatewise, or acts on blocks without regard to the order of coordinates; so do
+    power-of-two scales of blocks, and of start and lr together, for Adam with ε = 0.
+
+    Rounding to nearest treats x and −x alike, so a sum or product of flipped numbers is the flipped sum or product, to
+    the bit. A coordinate's own rule (scope "coordinate") is an odd function of its gradients, and what a rule of whole
+    blocks computes without regard to their order are sums of products of a coordinate with itself, which flips do not
+    change. A rule that gives coordinates places, as in a matrix, multiplies one with another: not covered (6-bits-all).
+    Multiplying by a power of two changes exponents alone, and rounding commutes with that as long as nothing leaves
+    float64's range: √(4^k v) is 2^k √v, and the quotient of gradients and roots does not change at all. Settings left
+    to the optimizer are computed from the problem, and are not covered.
 
     Draws go through all optimizers. Whether the order matters is measured: on three steps with a block's coordinates
     permuted.
@@ -203,14 +183,11 @@ def bits(draw: Draw) -> Observation:
     return Observation(-1.0 if _flip(rng, problem, e, _random_adam(rng, problem, e), powers, scale) else 0.0)
 
 
-@false(
-    "6-bits-all",
-    "Sign flips of coordinates flip the path accordingly for every built-in optimizer.",
-    draws=3 * len(OPTIMIZERS),
-    judge=lambda claim, observations: _name_those(claim, observations),
-)
+@false("6-bits-all", draws=3 * len(OPTIMIZERS), judge=lambda claim, observations: _name_those(claim, observations))
 def bits_of_all(draw: Draw) -> Observation:
-    """Muon takes a block's coordinates for a matrix and brings its singular values near 1. A flip of one coordinate
+    """Sign flips of coordinates flip the path accordingly for every built-in optimizer.
+
+    Muon takes a block's coordinates for a matrix and brings its singular values near 1. A flip of one coordinate
     changes the sign of one entry, and with it the singular values: of [[1, 1], [1, 1]] one is 0, of [[1, 1], [1, −1]]
     none. In blocks of one row all that is left is the direction, and flips are exact again. An earlier statement had
     all optimizers.

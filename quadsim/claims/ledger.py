@@ -8,6 +8,7 @@ runs them.
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -115,9 +116,8 @@ LEDGER: dict[str, Claim] = {}
 
 
 def claim(
-    id: str,
     status: str,
-    sentence: str,
+    id: str,
     *,
     draws: int,
     tight: bool = False,
@@ -128,53 +128,41 @@ def claim(
     relation: str | None = None,
     search: Search | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Record a check in the ledger; its docstring is the proof. It takes a `Draw`, or a list of them (``batch``).
+    """Record a check in the ledger. It takes a `Draw`, or a list of them (``batch``).
 
-    An asserted claim is an inequality with a search, or declares another ``relation``. Use the decorators `proved`,
-    `exact_result`, `tested`, `false` and `paper`, which set the status.
+    The first paragraph of its docstring is the statement, the others are the proof. An asserted claim is an inequality
+    with a search, or declares another ``relation``. Use the decorators `proved`, `exact_result`, `tested`, `false` and
+    `paper`, which set the status.
     """
     relation = INEQUALITY if search is not None else relation
     if status in (PROVED, EXACT, TESTED) and (relation is None or (relation == INEQUALITY and search is None)):
         raise InputError(f"claim {id} needs search=Search(...), or relation=EQUALITY or SAMPLE if it is no inequality")
 
     def record(function: Callable[..., Any]) -> Callable[..., Any]:
-        check = function if batch else lambda draws: [function(draw) for draw in draws]
+        sentence, *proof = (" ".join(paragraph.split()) for paragraph in (function.__doc__ or "").split("\n\n"))
         verdict = expected or (REFUTED if status == FALSE else HOLDS)
         LEDGER[id] = Claim(
-            id,
-            status,
-            sentence,
-            _unwrap(function.__doc__ or ""),
-            draws,
-            check,
-            judge or (refuted if verdict == REFUTED else holds),
-            rounding,
-            tight,
-            verdict,
-            relation,
-            search,
+            id=id,
+            status=status,
+            sentence=sentence,
+            proof="\n\n".join(proof),
+            draws=draws,
+            check=function if batch else lambda draws: [function(draw) for draw in draws],
+            judge=judge or (refuted if verdict == REFUTED else holds),
+            rounding=rounding,
+            tight=tight,
+            expected=verdict,
+            relation=relation,
+            search=search,
         )
         return function
 
     return record
 
 
-def _with_status(status: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
-    """The decorator `claim` for claims of one status."""
-
-    def declare(id: str, sentence: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return claim(id, status, sentence, **options)
-
-    return declare
-
-
-proved, exact_result, tested, false, paper = map(_with_status, (PROVED, EXACT, TESTED, FALSE, PAPER))
-
-
-def _unwrap(text: str) -> str:
-    """The docstring's paragraphs, each on one line."""
-    paragraphs = "\n".join(line.strip() for line in text.strip().splitlines()).split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+proved, exact_result, tested, false, paper = (
+    functools.partial(claim, status) for status in (PROVED, EXACT, TESTED, FALSE, PAPER)
+)
 
 
 def holds(claim: Claim, observations: list[Observation]) -> Verdict:

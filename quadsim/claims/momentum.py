@@ -47,33 +47,31 @@ def _iterated(kappa: np.ndarray, shares: np.ndarray, c: np.ndarray, nesterov: bo
 
 @proved(
     "4a",
-    "Heavy ball at lr = 4/(√L+√μ)², momentum ρ², ρ = (√κ−1)/(√κ+1), has loss[t] ≤ (ρ^t (1+(1+ρ)t))² loss[0] for "
-    "every t, with equality for every t from the eigenvector of L; from that of μ, loss[t] = (ρ^t (1+(1−ρ)t))² "
-    "loss[0].",
     draws=300,
     tight=True,
     rounding=1e-8,
     search=Search(SPECTRUM_AND_START, lambda **chosen: _iterated(**chosen, nesterov=False), batch=True),
 )
 def heavy_ball(draw: Draw) -> Observation:
-    """A mode λ obeys e₊ = (1+β−αλ)e − βe₋ with e₋ = e₀, β = ρ². With x = (1+β−αλ)/(2ρ), which runs from 1 at μ to
-    −1 at L, the solution is e_t = ρ^t (U_t(x) − ρU_{t−1}(x)) e₀, U the Chebyshev polynomials of the second
-    kind. |U_t| ≤ t+1 and |U_{t−1}| ≤ t on [−1, 1] give |e_t| ≤ ρ^t (t+1+ρt)|e₀|, met at x = −1, where U_t =
-    (−1)^t (t+1). At x = 1 the same formula is ρ^t (1+(1−ρ)t).
+    """Heavy ball at lr = 4/(√L+√μ)², momentum ρ², ρ = (√κ−1)/(√κ+1), has loss[t] ≤ (ρ^t (1+(1+ρ)t))² loss[0] for every
+    t, with equality for every t from the eigenvector of L; from that of μ, loss[t] = (ρ^t (1+(1−ρ)t))² loss[0].
+
+    A mode λ obeys e₊ = (1+β−αλ)e − βe₋ with e₋ = e₀, β = ρ². With x = (1+β−αλ)/(2ρ), which runs from 1 at μ to −1 at L,
+    the solution is e_t = ρ^t (U_t(x) − ρU_{t−1}(x)) e₀, U the Chebyshev polynomials of the second kind. |U_t| ≤ t+1 and
+    |U_{t−1}| ≤ t on [−1, 1] give |e_t| ≤ ρ^t (t+1+ρt)|e₀|, met at x = −1, where U_t = (−1)^t (t+1). At x = 1 the same
+    formula is ρ^t (1+(1−ρ)t).
     """
     return _against_bound(draw, theory.heavy_ball_bound, lambda problem: HeavyBall(), -1)
 
 
-@false(
-    "4a-monotone",
-    "Heavy ball at its best setting decreases the loss in every step.",
-    draws=200,
-)
+@false("4a-monotone", draws=200)
 def heavy_ball_rises(draw: Draw) -> Observation:
-    """For κ > 3+2√2 the loss from the eigenvector of L rises at once: by 4a's equality the first factor is
-    ρ²(2+ρ)², and the envelope peaks near t = √κ/2 at about κ/e² times the first loss. A mode strictly between
-    the ends oscillates, so its loss passes near zero and rises again, whatever κ > 1. From the eigenvector of μ
-    alone the loss decreases. The check draws κ ≥ 100 and looks at 30 steps.
+    """Heavy ball at its best setting decreases the loss in every step.
+
+    For κ > 3+2√2 the loss from the eigenvector of L rises at once: by 4a's equality the first factor is ρ²(2+ρ)², and
+    the envelope peaks near t = √κ/2 at about κ/e² times the first loss. A mode strictly between the ends oscillates, so
+    its loss passes near zero and rises again, whatever κ > 1. From the eigenvector of μ alone the loss decreases. The
+    check draws κ ≥ 100 and looks at 30 steps.
     """
     problem = random_problem(draw.rng, min_kappa=100)
     run = solve(
@@ -83,15 +81,12 @@ def heavy_ball_rises(draw: Draw) -> Observation:
     return Observation(float(1 - (loss[1:] / loss[:-1]).max(initial=0)))
 
 
-@tested(
-    "4a-peak",
-    "For κ ≥ 100 the envelope of heavy ball's loss, over whole steps, peaks within 2.2/√κ of t = √κ/2 and "
-    "within 0.25/√κ of the height κ/e², relatively.",
-    draws=300,
-    search=Search([Axis("kappa", 1e2, 1e10, log=True)], lambda kappa: _peak(float(kappa))),
-)
+@tested("4a-peak", draws=300, search=Search([Axis("kappa", 1e2, 1e10, log=True)], lambda kappa: _peak(float(kappa))))
 def heavy_ball_peak(draw: Draw) -> Observation:
-    """For large κ, ρ^t ≈ exp(−2t/√κ) and 1+(1+ρ)t ≈ 2t: the product 2t·exp(−2t/√κ) peaks at t = √κ/2 with √κ/e. The
+    """For κ ≥ 100 the envelope of heavy ball's loss, over whole steps, peaks within 2.2/√κ of t = √κ/2 and within
+    0.25/√κ of the height κ/e², relatively.
+
+    For large κ, ρ^t ≈ exp(−2t/√κ) and 1+(1+ρ)t ≈ 2t: the product 2t·exp(−2t/√κ) peaks at t = √κ/2 with √κ/e. The
     constants are measured, at the two whole steps around the peak of the exact envelope.
     """
     return Observation(_peak(float(np.exp(draw.rng.uniform(np.log(1e2), np.log(1e10))))))
@@ -124,69 +119,57 @@ def _other_setting(kind: type[Momentum], kappa: float, shares: np.ndarray, lr: f
     return found / theory.best_rate(float(kappa), name) - 1
 
 
-@proved(
-    "4b",
-    "At the worst start, no constant lr and momentum give heavy ball a smaller asymptotic factor on the loss "
-    "per step than ((√κ−1)/(√κ+1))².",
-    draws=600,
-    tight=True,
-    search=Search(SETTINGS, lambda **chosen: _other_setting(HeavyBall, **chosen)),
-)
+@proved("4b", draws=600, tight=True, search=Search(SETTINGS, lambda **chosen: _other_setting(HeavyBall, **chosen)))
 def heavy_ball_is_best(draw: Draw) -> Observation:
-    """Let both roots of z² − (1+β−αλ)z + β lie in |z| ≤ R for all λ in [μ, L], with R < 1. Then β ≤ R², and the value
-    of the polynomial at the real points ±R must not be negative: at R this is αλ ≥ (1−R)(1−β/R), which is positive, at
-    −R it is αλ ≤ (1+R)(1+β/R). So αμ > 0, and dividing, κ ≤ ((1+R)(1+β/R))/((1−R)(1−β/R)), which is largest at β = R²:
-    κ ≤ ((1+R)/(1−R))², that is R ≥ (√κ−1)/(√κ+1).
+    """At the worst start, no constant lr and momentum give heavy ball a smaller asymptotic factor on the loss per step
+    than ((√κ−1)/(√κ+1))².
+
+    Let both roots of z² − (1+β−αλ)z + β lie in |z| ≤ R for all λ in [μ, L], with R < 1. Then β ≤ R², and the value of
+    the polynomial at the real points ±R must not be negative: at R this is αλ ≥ (1−R)(1−β/R), which is positive, at −R
+    it is αλ ≤ (1+R)(1+β/R). So αμ > 0, and dividing, κ ≤ ((1+R)(1+β/R))/((1−R)(1−β/R)), which is largest at β = R²: κ ≤
+    ((1+R)/(1−R))², that is R ≥ (√κ−1)/(√κ+1).
     """
     return _against_best(draw, HeavyBall, "heavy-ball")
 
 
 @proved(
     "4c",
-    "Nesterov at lr = 1/L, momentum (√κ−1)/(√κ+1), has loss[t] ≤ ((1−1/√κ)^t (1+t/√κ))² loss[0] for every t, "
-    "with equality for every t from the eigenvector of μ.",
     draws=300,
     tight=True,
     rounding=1e-8,
     search=Search(SPECTRUM_AND_START, lambda **chosen: _iterated(**chosen, nesterov=True), batch=True),
 )
 def nesterov(draw: Draw) -> Observation:
-    """A mode obeys e₊ = q((1+b)e − be₋), q = 1−λ/L. With m = √(bq) and x = (1+b)q/(2m), e_t = m^t (T_t(x) +
-    (x−m)U_{t−1}(x)) e₀, where x − m = √q(1−b)/(2√b) ≥ 0. Both m and x − m increase with q, and x = cos θ ≤ 1 on
-    [0, 1−1/κ] with equality at the upper end; |T_t| ≤ 1 and |U_{t−1}| ≤ t bound the bracket by 1+(x−m)t. At λ =
-    μ: m = 1−1/√κ, x = 1 and x − m = 1/√κ.
+    """Nesterov at lr = 1/L, momentum (√κ−1)/(√κ+1), has loss[t] ≤ ((1−1/√κ)^t (1+t/√κ))² loss[0] for every t, with
+    equality for every t from the eigenvector of μ.
+
+    A mode obeys e₊ = q((1+b)e − be₋), q = 1−λ/L. With m = √(bq) and x = (1+b)q/(2m), e_t = m^t (T_t(x) +
+    (x−m)U_{t−1}(x)) e₀, where x − m = √q(1−b)/(2√b) ≥ 0. Both m and x − m increase with q, and x = cos θ ≤ 1 on [0,
+    1−1/κ] with equality at the upper end; |T_t| ≤ 1 and |U_{t−1}| ≤ t bound the bracket by 1+(x−m)t. At λ = μ: m =
+    1−1/√κ, x = 1 and x − m = 1/√κ.
     """
     return _against_bound(draw, theory.nesterov_bound, lambda problem: Nesterov(lr=1 / problem.lipschitz), 0)
 
 
-@tested(
-    "4c-best",
-    "Nesterov's best constant setting on quadratics is lr = 4/(3L+μ), momentum (√(3κ+1)−2)/(√(3κ+1)+2): at the worst "
-    "start no other has a smaller asymptotic factor on the loss per step than (1−2/√(3κ+1))².",
-    draws=600,
-    tight=True,
-    search=Search(SETTINGS, lambda **chosen: _other_setting(Nesterov, **chosen)),
-)
+@tested("4c-best", draws=600, tight=True, search=Search(SETTINGS, lambda **chosen: _other_setting(Nesterov, **chosen)))
 def nesterov_is_best(draw: Draw) -> Observation:
-    """At a given lr = α the momentum (1−√(αμ))/(1+√(αμ)) gives the mode of μ a double root 1−√(αμ), and no other
-    does better there. A larger α lowers it until the mode of L, whose roots are real and of opposite sign once
-    αL > 1, is as slow: that happens at α = 4/(3L+μ). That no pair does better is a matter of search here.
+    """Nesterov's best constant setting on quadratics is lr = 4/(3L+μ), momentum (√(3κ+1)−2)/(√(3κ+1)+2): at the worst
+    start no other has a smaller asymptotic factor on the loss per step than (1−2/√(3κ+1))².
+
+    At a given lr = α the momentum (1−√(αμ))/(1+√(αμ)) gives the mode of μ a double root 1−√(αμ), and no other does
+    better there. A larger α lowers it until the mode of L, whose roots are real and of opposite sign once αL > 1, is as
+    slow: that happens at α = 4/(3L+μ). That no pair does better is a matter of search here.
     """
     return _against_best(draw, Nesterov, "nesterov")
 
 
-@exact_result(
-    "4d",
-    "Frozen Adam with β1 > 0 is heavy ball on S = D^-½HD^-½ with lr·(1−β1) and momentum β1; its best setting has the "
-    "asymptotic factor ((√κ_eff−1)/(√κ_eff+1))² on the loss per step.",
-    draws=400,
-    rounding=1e-8,
-    relation="equality",
-)
+@exact_result("4d", draws=400, rounding=1e-8, relation="equality")
 def frozen_momentum(draw: Draw) -> Observation:
-    """m ← β1·m + (1−β1)g and w ← w − lr·D⁻¹m: each step is β1 times the last one plus −lr(1−β1)D⁻¹g, which is
-    heavy ball with D⁻¹g for g, from rest since m₀ = 0. In z = D^-½g, as in 2a, D⁻¹ turns H into S. 4a and 4b
-    for S are the rest.
+    """Frozen Adam with β1 > 0 is heavy ball on S = D^-½HD^-½ with lr·(1−β1) and momentum β1; its best setting has the
+    asymptotic factor ((√κ_eff−1)/(√κ_eff+1))² on the loss per step.
+
+    m ← β1·m + (1−β1)g and w ← w − lr·D⁻¹m: each step is β1 times the last one plus −lr(1−β1)D⁻¹g, which is heavy ball
+    with D⁻¹g for g, from rest since m₀ = 0. In z = D^-½g, as in 2a, D⁻¹ turns H into S. 4a and 4b for S are the rest.
     """
     problem = random_problem(draw.rng, max_kappa=1e3)
     w0, beta1 = random_start(draw.rng, problem), float(draw.rng.uniform(0, 0.95))

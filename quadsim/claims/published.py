@@ -29,16 +29,14 @@ SIGMAS = 4.0  # standard errors that a share must be away from a number to diffe
 
 
 @tested(
-    "2-medians",
-    "Over Gaussian starts and Haar bases, the median of κ_eff is 21.1 in Case 3 and 8.60·10³ in Case 4, and κ_eff is "
-    "below κ = 5000 with probability 0.9972 and 0.282: in Case 4 frozen Adam is usually worse than GD, even at its "
-    "best lr.",
-    draws=500,
-    judge=lambda claim, observations: _judge_medians(claim, observations),
-    relation="sample",
+    "2-medians", draws=500, judge=lambda claim, observations: _judge_medians(claim, observations), relation="sample"
 )
 def case_medians(draw: Draw) -> Observation:
-    """Measured, with no proof: medians of 3.5 million draws were 21.09 ± 0.02 and 8604 ± 7, shares 0.9972 and 0.2825
+    """Over Gaussian starts and Haar bases, the median of κ_eff is 21.1 in Case 3 and 8.60·10³ in Case 4, and κ_eff is
+    below κ = 5000 with probability 0.9972 and 0.282: in Case 4 frozen Adam is usually worse than GD, even at its best
+    lr.
+
+    Measured, with no proof: medians of 3.5 million draws were 21.09 ± 0.02 and 8604 ± 7, shares 0.9972 and 0.2825
     (measured once); an earlier figure was 20.7, from 4000 draws, whose standard error is 0.45. The reason is proved: by
     2d κ_eff is at most √r times the largest κ_l, and Case 3's blocks have κ_l of 3 at most, Case 4's of 5000. A Haar
     basis spreads both ends of a block's spectrum over all of its coordinates, and no scaling of coordinates can part
@@ -108,32 +106,24 @@ def _judge_share(claim: Claim, observations: list[Observation]) -> Verdict:
     return Verdict((HOLDS if margin > 0 else REFUTED) if decided else UNDECIDED, margin, evidence)
 
 
-@paper(
-    "2-paper-r",
-    "In Case 3, r = max_l C_{l,2}²/min_l C_{l,1}² is at most 1000 with probability at least 2/3 (arXiv "
-    "2402.16788, over 1000 trials).",
-    draws=12_000,
-    judge=_judge_share,
-    expected=REFUTED,
-)
+@paper("2-paper-r", draws=12_000, judge=_judge_share, expected=REFUTED)
 def paper_r(draw: Draw) -> Observation:
-    """With the maximum and the minimum taken over all blocks, the share is about 0.64 over many draws: a little
-    below 2/3. A thousand trials have a standard error of 0.015 and can come out on either side. Which reading
-    of r the paper took is not known here: the verdict is on this reading.
+    """In Case 3, r = max_l C_{l,2}²/min_l C_{l,1}² is at most 1000 with probability at least 2/3 (arXiv 2402.16788,
+    over 1000 trials).
+
+    With the maximum and the minimum taken over all blocks, the share is about 0.64 over many draws: a little below 2/3.
+    A thousand trials have a standard error of 0.015 and can come out on either side. Which reading of r the paper took
+    is not known here: the verdict is on this reading.
     """
     return Observation(value=_r_in_case_3(draw, within_blocks=False) <= 1000)
 
 
-@paper(
-    "2-paper-r-within",
-    "The same with the ratio taken inside each block, r = max_l C_{l,2}²/C_{l,1}²: r ≤ 1000 with probability at "
-    "least 2/3.",
-    draws=2000,
-    judge=_judge_share,
-    expected=HOLDS,
-)
+@paper("2-paper-r-within", draws=2000, judge=_judge_share, expected=HOLDS)
 def paper_r_within(draw: Draw) -> Observation:
-    """The other reading of the definition: about 0.77 over many draws. Theorem 1 needs the first reading; which one the
+    """The same with the ratio taken inside each block, r = max_l C_{l,2}²/C_{l,1}²: r ≤ 1000 with probability at least
+    2/3.
+
+    The other reading of the definition: about 0.77 over many draws. Theorem 1 needs the first reading; which one the
     paper's sentence took is not known here, and the verdict is on this one.
     """
     return Observation(value=_r_in_case_3(draw, within_blocks=True) <= 1000)
@@ -145,17 +135,13 @@ def _r_in_case_3(draw: Draw, *, within_blocks: bool) -> float:
     return theory.r(problem, e0=problem.initial_error(seed), within_blocks=within_blocks)
 
 
-@paper(
-    "2-paper-5x",
-    "In Case 3, Adam (β2 = 1) is about 5 times as fast as GD: what the paper concludes from its bound, read as "
-    "a measurement.",
-    draws=200,
-    judge=lambda claim, observations: _judge_factor(claim, observations),
-    expected=REFUTED,
-)
+@paper("2-paper-5x", draws=200, judge=lambda claim, observations: _judge_factor(claim, observations), expected=REFUTED)
 def paper_5x(draw: Draw) -> Observation:
-    """The bound is loose twice (2c); in steps to ‖g‖ ≤ 10⁻⁶‖g₀‖ the median ratio is about 300, far more than 5:
-    the paper understates its own case. As a bound, 5 is compatible with that; the verdict is on the measurement.
+    """In Case 3, Adam (β2 = 1) is about 5 times as fast as GD: what the paper concludes from its bound, read as a
+    measurement.
+
+    The bound is loose twice (2c); in steps to ‖g‖ ≤ 10⁻⁶‖g₀‖ the median ratio is about 300, far more than 5: the paper
+    understates its own case. As a bound, 5 is compatible with that; the verdict is on the measurement.
     """
     seed = int(draw.rng.integers(2**31))
     problem = case_draw(3, seed)

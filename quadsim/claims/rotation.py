@@ -39,18 +39,15 @@ SOME_CONSTANT = 100  # of O(min(d, κ)) in 7-das
 MEDIAN_SAMPLES = 40_000  # four standard errors of a share are then 1 %, or 3 % in the median
 
 
-@exact_result(
-    "7",
-    "For a diagonal H frozen Adam has κ_eff = max|e₀|/min|e₀|, whatever the spectrum: coordinate i is multiplied by "
-    "1 − lr/|e₀,i| in every step.",
-    draws=500,
-    rounding=1e-11,  # 20 steps of an lr up to 2/s_max, each rounded
-    relation="equality",
-)
+# 20 steps of an lr up to 2/s_max, each rounded
+@exact_result("7", draws=500, rounding=1e-11, relation="equality")
 def start_decides(draw: Draw) -> Observation:
-    """The first gradient is λ_i e₀,i, so S = D^-½HD^-½ is diagonal with entries λ_i/|λ_i e₀,i| = 1/|e₀,i|: the
-    curvature cancels. Its extreme entries have the ratio max|e₀|/min|e₀|, and the iteration of each coordinate is e_i ←
-    e_i − lr·λ_i e_i/|λ_i e₀,i|.
+    """For a diagonal H frozen Adam has κ_eff = max|e₀|/min|e₀|, whatever the spectrum: coordinate i is multiplied by 1
+    − lr/|e₀,i| in every step.
+
+    The first gradient is λ_i e₀,i, so S = D^-½HD^-½ is diagonal with entries λ_i/|λ_i e₀,i| = 1/|e₀,i|: the curvature
+    cancels. Its extreme entries have the ratio max|e₀|/min|e₀|, and the iteration of each coordinate is e_i ← e_i −
+    lr·λ_i e_i/|λ_i e₀,i|.
 
     Checked on κ_eff of the blocks' scaled eigenvalues, and on the solver's path.
     """
@@ -66,18 +63,16 @@ def start_decides(draw: Draw) -> Observation:
 
 
 @exact_result(
-    "7-law",
-    "For a diagonal H and e₀ ~ N(0, I) in d dimensions, P(κ_eff ≤ x) = ∫ d f(m) [F(xm) − F(m)]^(d−1) dm over m > 0, f"
-    " and F being density and distribution of |N(0, 1)|; at d = 2 that is (4/π) arctan x − 1.",
-    draws=2000,
-    judge=lambda claim, observations: _follows_the_law(claim, observations),
-    relation="sample",
+    "7-law", draws=2000, judge=lambda claim, observations: _follows_the_law(claim, observations), relation="sample"
 )
 def law_of_the_ratio(draw: Draw) -> Observation:
-    """By 7, κ_eff ≤ x means that all |e₀,i| lie in [m, xm], where m is the least of them. Any of the d coordinates may
-    be the least; it has the density f(m), and each of the other d − 1 lies between m and xm with probability F(xm) −
-    F(m). In two dimensions the angle of e₀, folded into the first quadrant, is uniform on [0, π/2], and κ_eff ≤ x if
-    and only if its tangent lies between 1/x and x: with probability (arctan x − arctan 1/x)/(π/2) = (4/π) arctan x − 1.
+    """For a diagonal H and e₀ ~ N(0, I) in d dimensions, P(κ_eff ≤ x) = ∫ d f(m) [F(xm) − F(m)]^(d−1) dm over m > 0, f
+    and F being density and distribution of |N(0, 1)|; at d = 2 that is (4/π) arctan x − 1.
+
+    By 7, κ_eff ≤ x means that all |e₀,i| lie in [m, xm], where m is the least of them. Any of the d coordinates may be
+    the least; it has the density f(m), and each of the other d − 1 lies between m and xm with probability F(xm) − F(m).
+    In two dimensions the angle of e₀, folded into the first quadrant, is uniform on [0, π/2], and κ_eff ≤ x if and only
+    if its tangent lies between 1/x and x: with probability (arctan x − arctan 1/x)/(π/2) = (4/π) arctan x − 1.
 
     Checked at d = 2, 3, 9 and 100: Gaussian starts are sorted into ten bins, and counted against the integral (χ²).
     """
@@ -86,18 +81,15 @@ def law_of_the_ratio(draw: Draw) -> Observation:
 
 
 @tested(
-    "7-median",
-    "For a diagonal H and e₀ ~ N(0, I) the median of κ_eff grows like d √(2 ln d) √(2/π)/ln 2, of which it is 0.876 "
-    "at d = 9, 0.901 at 100, 0.922 at 10³ and 0.935 at 10⁴.",
-    draws=4000,
-    judge=lambda claim, observations: _has_the_medians(claim, observations),
-    relation="sample",
+    "7-median", draws=4000, judge=lambda claim, observations: _has_the_medians(claim, observations), relation="sample"
 )
 def median_of_the_ratio(draw: Draw) -> Observation:
-    """For large d the greatest |e₀,i| is near √(2 ln d), and varies little relative to itself. The least is
-    exponential: P(min > m) ≈ exp(−d √(2/π) m), with median ln 2 √(π/2)/d. The quotient of the two is the formula. The
-    greatest of d normals approaches √(2 ln d) slowly, from below, by about (ln ln d + ln π)/(2 √(2 ln d)): so does the
-    median.
+    """For a diagonal H and e₀ ~ N(0, I) the median of κ_eff grows like d √(2 ln d) √(2/π)/ln 2, of which it is 0.876 at
+    d = 9, 0.901 at 100, 0.922 at 10³ and 0.935 at 10⁴.
+
+    For large d the greatest |e₀,i| is near √(2 ln d), and varies little relative to itself. The least is exponential:
+    P(min > m) ≈ exp(−d √(2/π) m), with median ln 2 √(π/2)/d. The quotient of the two is the formula. The greatest of d
+    normals approaches √(2 ln d) slowly, from below, by about (ln ln d + ln π)/(2 √(2 ln d)): so does the median.
 
     The figures are those of the exact law 7-law; earlier figures were 0.93 at 10³ and 0.965 at 10⁴. They are checked
     against it, and against samples of (min, max): the least of d uniform numbers is 1 − u^(1/d), the greatest of the
@@ -112,16 +104,13 @@ def median_of_the_ratio(draw: Draw) -> Observation:
     return Observation(value=np.float32(erfcinv(beyond) / erfinv(least)))  # (dims, 50), in half the memory
 
 
-@proved(
-    "7-tail",
-    "For a diagonal H and e₀ ~ N(0, I) the tail of κ_eff falls like 1/x: x·P(κ_eff > x) → d √(2/π) M, M the mean of "
-    "the greatest of d − 1 numbers |N(0, 1)|; so κ_eff has an infinite mean.",
-    draws=100,
-    rounding=1e-5,  # x is at least 10⁷ d, and the next order is about Md/x relative to the first
-    relation="equality",
-)
+# x is at least 10⁷ d, and the next order is about Md/x relative to the first
+@proved("7-tail", draws=100, rounding=1e-5, relation="equality")
 def tail_of_the_ratio(draw: Draw) -> Observation:
-    """κ_eff > x means that some coordinate is below the greatest of the others, divided by x. Given that greatest, m, a
+    """For a diagonal H and e₀ ~ N(0, I) the tail of κ_eff falls like 1/x: x·P(κ_eff > x) → d √(2/π) M, M the mean of
+    the greatest of d − 1 numbers |N(0, 1)|; so κ_eff has an infinite mean.
+
+    κ_eff > x means that some coordinate is below the greatest of the others, divided by x. Given that greatest, m, a
     coordinate is that small with probability F(m/x) = √(2/π) m/x up to higher order; there are d of them, and two at
     once are of order 1/x². The mean of κ_eff is 1 and the integral of its tail from 1 on, and ∫ dx/x diverges.
 
@@ -137,17 +126,15 @@ def tail_of_the_ratio(draw: Draw) -> Observation:
     return Observation(-abs(x * diagonal.diagonal_kappa_eff_tail(x, dim) / limit - 1))
 
 
-@false(
-    "7-das",
-    "For a diagonal H frozen Adam's κ_eff is at most 100·min(d, κ) for at least half of Gaussian starts.",
-    draws=60,
-)
+@false("7-das", draws=60)
 def at_max_kappa(draw: Draw) -> Observation:
-    """H = I has κ = 1, so that min(d, κ) = 1 for every d; but by 7 κ_eff = max|e₀|/min|e₀|, whose median over Gaussian
-    starts is at least 2d for d from 10 to 10⁴, and grows like d √(ln d) (7-median): it passes 100, or any constant,
-    for some d. Das et al. bound what Adam's preconditioner can reach by O(min(d, κ)) for diagonal Hessians (quoted
-    from their abstract): the part with d is there, up to a root of a logarithm, but a v that is frozen at the first
-    gradient does not have the part with κ.
+    """For a diagonal H frozen Adam's κ_eff is at most 100·min(d, κ) for at least half of Gaussian starts.
+
+    H = I has κ = 1, so that min(d, κ) = 1 for every d; but by 7 κ_eff = max|e₀|/min|e₀|, whose median over Gaussian
+    starts is at least 2d for d from 10 to 10⁴, and grows like d √(ln d) (7-median): it passes 100, or any constant, for
+    some d. Das et al. bound what Adam's preconditioner can reach by O(min(d, κ)) for diagonal Hessians (quoted from
+    their abstract): the part with d is there, up to a root of a logarithm, but a v that is frozen at the first gradient
+    does not have the part with κ.
 
     A draw counts against the claim if the exact median at some d from 10 to 10⁴ is at least 2d and above the claimed
     bound, and so is the median of κ_eff over 51 starts on a multiple of I, at another d between 60 and 120.
@@ -162,19 +149,16 @@ def at_max_kappa(draw: Draw) -> Observation:
     return Observation(slack if median >= 2 * dim else np.inf)
 
 
-@exact_result(
-    "8",
-    "For H = R(θ) diag(1, κ) R(θ)ᵀ in two dimensions the least condition number of DHD over all diagonal D is κ_b "
-    "with sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ); the scaling to unit diagonal attains it. "
-    "At κ = 1000 κ_b is 2.867 at 1°, 32.06 at 5°, 251.5 at 15°, 750.5 at 30° and 1000 at 45°.",
-    draws=500,
-    relation="equality",
-)
+@exact_result("8", draws=500, relation="equality")
 def best_scaling(draw: Draw) -> Observation:
-    """A 2 x 2 matrix with eigenvalues in the ratio k has cosh²(½ ln k) = tr²/(4 det). For DHD with entries h_i =
-    D_i²H_ii this is (h₁ + h₂)²/(4h₁h₂) · H₁₁H₂₂/det H: the second factor does not depend on D, the first is at least 1,
-    with equality for h₁ = h₂, the scaling to unit diagonal. So cosh²(½ ln κ_b) = H₁₁H₂₂/det H = 1 + H₁₂²/κ, and H₁₂ =
-    (1 − κ) sin θ cos θ gives sinh(½ ln κ_b) = |sin 2θ| (κ − 1)/(2√κ).
+    """For H = R(θ) diag(1, κ) R(θ)ᵀ in two dimensions the least condition number of DHD over all diagonal D is κ_b with
+    sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ); the scaling to unit diagonal attains it. At κ = 1000 κ_b is 2.867 at 1°,
+    32.06 at 5°, 251.5 at 15°, 750.5 at 30° and 1000 at 45°.
+
+    A 2 x 2 matrix with eigenvalues in the ratio k has cosh²(½ ln k) = tr²/(4 det). For DHD with entries h_i = D_i²H_ii
+    this is (h₁ + h₂)²/(4h₁h₂) · H₁₁H₂₂/det H: the second factor does not depend on D, the first is at least 1, with
+    equality for h₁ = h₂, the scaling to unit diagonal. So cosh²(½ ln κ_b) = H₁₁H₂₂/det H = 1 + H₁₂²/κ, and H₁₂ = (1 −
+    κ) sin θ cos θ gives sinh(½ ln κ_b) = |sin 2θ| (κ − 1)/(2√κ).
 
     Checked against Brent's minimisation over ln(D₂/D₁), which uses no formula, and against the unit-diagonal scaling;
     the table at κ = 1000 against the formula, to four digits.
@@ -197,21 +181,23 @@ def best_scaling(draw: Draw) -> Observation:
     return Observation(-max(abs(found / formula - 1), abs(jacobi / formula - 1)))
 
 
+# divided by κ_eff or κ, by which the small eigenvalue magnifies some eps
 @exact_result(
     "8-kappa-eff",
-    "In two dimensions frozen Adam has cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln(a₁/a₂)), a_i = H_ii/|g₀,i|, κ_b "
-    "being that of the best diagonal scaling.",
     draws=500,
-    rounding=1e-13,  # divided by κ_eff or κ, by which the small eigenvalue magnifies some eps
+    rounding=1e-13,
     judge=lambda claim, observations: _equal_but_for_kappa(claim, observations),
     relation="equality",
 )
 def frozen_adam_in_the_plane(draw: Draw) -> Observation:
-    """S = D^-½HD^-½ with D = diag|g₀| is a diagonal scaling of H with S_ii = a_i. By 8's first line cosh²(½ ln
-    κ_eff) = (a₁ + a₂)²/(4a₁a₂) · H₁₁H₂₂/det H; the first factor is cosh²(½ ln(a₁/a₂)), the second cosh²(½ ln κ_b).
+    """In two dimensions frozen Adam has cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln(a₁/a₂)), a_i = H_ii/|g₀,i|, κ_b
+    being that of the best diagonal scaling.
 
-    Relative deviations of κ_eff are divided by the larger of κ_eff and κ: the small eigenvalue is held to eps times
-    the large one only.
+    S = D^-½HD^-½ with D = diag|g₀| is a diagonal scaling of H with S_ii = a_i. By 8's first line cosh²(½ ln κ_eff) =
+    (a₁ + a₂)²/(4a₁a₂) · H₁₁H₂₂/det H; the first factor is cosh²(½ ln(a₁/a₂)), the second cosh²(½ ln κ_b).
+
+    Relative deviations of κ_eff are divided by the larger of κ_eff and κ: the small eigenvalue is held to eps times the
+    large one only.
     """
     kappa, angle, h = _random_rotated(draw.rng)
     problem = BlockQuadratic.from_blocks([h])
@@ -224,15 +210,16 @@ def frozen_adam_in_the_plane(draw: Draw) -> Observation:
 
 @proved(
     "8-45",
-    "In two dimensions at 45° frozen Adam has κ_eff ≥ κ from every start; equality holds where |g₀,₁| = |g₀,₂|.",
     draws=500,
     tight=True,
     search=Search([Axis("kappa", 1, 1e6, log=True), Axis("angle", 0, math.pi)], lambda **at: _slack_at_45(**at)),
 )
 def no_gain_at_45_degrees(draw: Draw) -> Observation:
-    """At 45° sin 2θ = 1, so κ_b = κ by 8: H has a constant diagonal, and no diagonal scaling improves it. By
-    8-kappa-eff cosh(½ ln κ_eff) is cosh(½ ln κ) times a factor of at least 1, which is 1 if and only if a₁ = a₂, that
-    is |g₀,₁| = |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
+    """In two dimensions at 45° frozen Adam has κ_eff ≥ κ from every start; equality holds where |g₀,₁| = |g₀,₂|.
+
+    At 45° sin 2θ = 1, so κ_b = κ by 8: H has a constant diagonal, and no diagonal scaling improves it. By 8-kappa-eff
+    cosh(½ ln κ_eff) is cosh(½ ln κ) times a factor of at least 1, which is 1 if and only if a₁ = a₂, that is |g₀,₁| =
+    |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
     """
     kappa = float(np.exp(draw.rng.uniform(0, np.log(1e6))))
     slack = _slack_at_45(kappa, float(draw.rng.uniform(0.01, 3.1)))
@@ -245,16 +232,12 @@ def _slack_at_45(kappa: float, angle: float) -> float:
     return theory.kappa_eff(problem, [math.cos(angle), math.sin(angle)]) / float(kappa) - 1
 
 
-@exact_result(
-    "8-law",
-    "In two dimensions, with e₀ ~ N(0, I), g₀,₂/g₀,₁ has the Cauchy law with location ϱσ and scale σ√(1 − ϱ²), where "
-    "σ² = (H²)₂₂/(H²)₁₁ and ϱ is the correlation in H².",
-    draws=1000,
-    judge=lambda claim, observations: _is_cauchy(claim, observations),
-    relation="sample",
-)
+@exact_result("8-law", draws=1000, judge=lambda claim, observations: _is_cauchy(claim, observations), relation="sample")
 def gradient_ratio(draw: Draw) -> Observation:
-    """g₀ = He₀ is Gaussian with covariance H². Write g₀,₂ = ϱσ g₀,₁ + σ√(1 − ϱ²) s₁N, with s₁² = (H²)₁₁ the variance of
+    """In two dimensions, with e₀ ~ N(0, I), g₀,₂/g₀,₁ has the Cauchy law with location ϱσ and scale σ√(1 − ϱ²), where
+    σ² = (H²)₂₂/(H²)₁₁ and ϱ is the correlation in H².
+
+    g₀ = He₀ is Gaussian with covariance H². Write g₀,₂ = ϱσ g₀,₁ + σ√(1 − ϱ²) s₁N, with s₁² = (H²)₁₁ the variance of
     g₀,₁ and N an independent unit normal: the quotient is ϱσ + σ√(1 − ϱ²) · N/(g₀,₁/s₁), and the quotient of two
     independent unit normals is Cauchy.
 

@@ -42,20 +42,15 @@ def _depth_law(claim: Claim, observations: list[Observation]) -> Verdict:
     return Verdict(verdict, DEPTH_ERROR - worst, ", ".join(parts))
 
 
-@tested(
-    "5i",
-    "In one dimension, from |w₀| ≫ lr and v₀ = g₀², Adam (β1 = 0, ε = 0) first contracts far below its cycle: ln(least "
-    "|w|/lr) ≈ −π²/(2 ln(1/β2)), within 4% on average at β2 from 0.97 to 0.99.",
-    draws=200,
-    judge=_depth_law,
-    relation="sample",
-    batch=True,
-)
+@tested("5i", draws=200, judge=_depth_law, relation="sample", batch=True)
 def contraction(draws: Sequence[Draw]) -> list[Observation]:
-    """When w arrives at the minimum from afar, v is still large, and w shrinks by |1 − lr/√v| in a step, lr·λ in place
-    of lr for other curvatures. v now only decays, x = lr/√v grows by the factor β2^(−½) a step, and w shrinks until x =
-    2. The sum of ln|1−x| over these steps is, for β2 → 1, (2/ln(1/β2))·∫₀² ln|1−x| dx/x, and that integral is −π²/6
-    from 0 to 1 and −π²/12 from 1 to 2: together −π²/2 over ln(1/β2).
+    """In one dimension, from |w₀| ≫ lr and v₀ = g₀², Adam (β1 = 0, ε = 0) first contracts far below its cycle: ln(least
+    |w|/lr) ≈ −π²/(2 ln(1/β2)), within 4% on average at β2 from 0.97 to 0.99.
+
+    When w arrives at the minimum from afar, v is still large, and w shrinks by |1 − lr/√v| in a step, lr·λ in place of
+    lr for other curvatures. v now only decays, x = lr/√v grows by the factor β2^(−½) a step, and w shrinks until x = 2.
+    The sum of ln|1−x| over these steps is, for β2 → 1, (2/ln(1/β2))·∫₀² ln|1−x| dx/x, and that integral is −π²/6 from 0
+    to 1 and −π²/12 from 1 to 2: together −π²/2 over ln(1/β2).
 
     From starts of 30 to 300 lr the depth is on average 2.7% short of it at β2 = 0.97, 2.1% at 0.98, 1.3% at 0.99; in
     logarithms, which can hold it, 0.6% at 0.999 (measured once). A step with x near 1 may make single runs deeper. Then
@@ -93,17 +88,12 @@ def _shares(claim: Claim, observations: list[Observation]) -> Verdict:
     return Verdict(worst, margin, "underflow in " + ", ".join(parts))
 
 
-@tested(
-    "5i-trap",
-    "In one dimension with lr = 0.01 and Gaussian starts, Adam (β1 = 0, ε = 0, bias correction) leaves float64's "
-    "range (|w| < 1e-290) in no run at β2 = 0.992, in most at 0.993 and in more than 90% at 0.999.",
-    draws=600,
-    judge=_shares,
-    relation="sample",
-    batch=True,
-)
+@tested("5i-trap", draws=600, judge=_shares, relation="sample", batch=True)
 def underflow(draws: Sequence[Draw]) -> list[Observation]:
-    """By 5i, lr·exp(−π²/(2 ln(1/β2))) is 1e-290 at β2 = 0.9926, and less beyond. The runs that do not get there started
+    """In one dimension with lr = 0.01 and Gaussian starts, Adam (β1 = 0, ε = 0, bias correction) leaves float64's range
+    (|w| < 1e-290) in no run at β2 = 0.992, in most at 0.993 and in more than 90% at 0.999.
+
+    By 5i, lr·exp(−π²/(2 ln(1/β2))) is 1e-290 at β2 = 0.9926, and less beyond. The runs that do not get there started
     within about lr, where v is too small from the start for a long contraction. From 1e-290 on, the gradient's digits
     go; from β2 = 0.9934 on w would become 0 exactly, and stay there. The solver stops before, with the status
     "underflow". An earlier figure, 0% at 0.993, counted exact zeros; here it is whatever falls below 1e-290.
@@ -126,15 +116,11 @@ def _came_back(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict_of_false(-off, evidence, refuted=off < 1e-2)
 
 
-@false(
-    "5i-spurious",
-    "Adam with β1 = 0, β2 = 0.999 and ε = 0 converges to the minimum of a parabola.",
-    draws=50,
-    judge=_came_back,
-    batch=True,
-)
+@false("5i-spurious", draws=50, judge=_came_back, batch=True)
 def seeming_convergence(draws: Sequence[Draw]) -> list[Observation]:
-    """5b forbids it; the convergence that float64 shows is underflow (5i-trap). In logarithms the same runs return: x =
+    """Adam with β1 = 0, β2 = 0.999 and ε = 0 converges to the minimum of a parabola.
+
+    5b forbids it; the convergence that float64 shows is underflow (5i-trap). In logarithms the same runs return: x =
     ln|w| and y = ln v follow y ← ln(β2e^y + (1−β2)e^(2x)) and x ← x + ln|1 − lr·e^(−y/2)|, go down to about −4900, come
     back, and end on |w| = lr/2. In float64 runs that start within 0.3 to 0.7 lr do so too, since v is small from the
     start. (From about 0.8 lr on they underflow: measured once.)
@@ -153,23 +139,20 @@ def seeming_convergence(draws: Sequence[Draw]) -> list[Observation]:
     return [Observation(value=float(pair[np.abs(pair - 1).argmax()])) for pair in ends.T]
 
 
-@exact_result(
-    "5j",
-    "With β1 = 0 and ε > 0, in one dimension, Adam's only 2-cycle has the amplitude lr/2 − ε/λ, if that is positive; "
-    "from every start it converges to the minimum if ε ≥ lr·λ/2, and if ε < lr·λ/2 it does not, unless it lands on it "
-    "exactly.",
-    draws=300,
-    relation="equality",
-)
+@exact_result("5j", draws=300, relation="equality")
 def epsilon(draw: Draw) -> Observation:
-    """On a 2-cycle the gradient alternates between p and q, with v as in 5c, and the steps must cancel: |p|/(√v_p + ε)
-    = |q|/(√v_q + ε). If |p| > |q| then |p|√v_q ≥ |q|√v_p, as p²(q² + β2p²) ≥ q²(p² + β2q²), and |p|ε > |q|ε: no
-    equality. So q = −p, v = p², and a step lr·λa/(λa + ε) = 2a gives a = lr/2 − ε/λ, if that is positive.
+    """With β1 = 0 and ε > 0, in one dimension, Adam's only 2-cycle has the amplitude lr/2 − ε/λ, if that is positive;
+    from every start it converges to the minimum if ε ≥ lr·λ/2, and if ε < lr·λ/2 it does not, unless it lands on it
+    exactly.
+
+    On a 2-cycle the gradient alternates between p and q, with v as in 5c, and the steps must cancel: |p|/(√v_p + ε) =
+    |q|/(√v_q + ε). If |p| > |q| then |p|√v_q ≥ |q|√v_p, as p²(q² + β2p²) ≥ q²(p² + β2q²), and |p|ε > |q|ε: no equality.
+    So q = −p, v = p², and a step lr·λa/(λa + ε) = 2a gives a = lr/2 − ε/λ, if that is positive.
 
     If ε ≥ lr·λ/2, a step multiplies e by 1 − lr·λ/(√v + ε), which is between −1 and 1, so |e| decreases. Were its limit
-    a > 0, v would tend to λ²a² and the factor to −1: √v + ε = lr·λ/2 < λa + ε, a contradiction. So e → 0. If ε <
-    lr·λ/2 and e → 0 without being 0, then v → 0 and the factor tends to 1 − lr·λ/ε < −1: |e| grows, a contradiction.
-    (That runs end on the cycle is measured.)
+    a > 0, v would tend to λ²a² and the factor to −1: √v + ε = lr·λ/2 < λa + ε, a contradiction. So e → 0. If ε < lr·λ/2
+    and e → 0 without being 0, then v → 0 and the factor tends to 1 − lr·λ/ε < −1: |e| grows, a contradiction. (That
+    runs end on the cycle is measured.)
     """
     rng = draw.rng
     lr, curvature, beta2 = (

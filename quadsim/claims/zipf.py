@@ -22,16 +22,13 @@ EVEN_TIMES = {0.2: 4, 0.05: 16, 0.01: 84}  # of sign descent at even steps, at d
 SIGN_TIMES = {0.2: 313, 0.05: 723, 0.01: 1632}  # at d = 10⁵, means of two steps
 
 
-@exact_result(
-    "10",
-    "GD with lr = 1/π_1 on the Zipf bigram model, frequencies π_k ∝ 1/k, rows of targets equal up to permutation and "
-    "a start at 0, has loss[t]/loss[0] = Σ π_k (1 − 1/k)^(2t).",
-    draws=150,
-    rounding=1e-11,  # (1 − 1/k)^(2t) from a rounded lr·π_k is off by some 2t·eps/k, and t ≤ 100 d
-    relation="equality",
-)
+# (1 − 1/k)^(2t) from a rounded lr·π_k is off by some 2t·eps/k, and t ≤ 100 d
+@exact_result("10", draws=150, rounding=1e-11, relation="equality")
 def gd_loss(draw: Draw) -> Observation:
-    """The loss ½Σ_k π_k |W_k − p_k|² has the Hessian π_k in every entry of row k. With lr = 1/π_1 the errors of row k
+    """GD with lr = 1/π_1 on the Zipf bigram model, frequencies π_k ∝ 1/k, rows of targets equal up to permutation and a
+    start at 0, has loss[t]/loss[0] = Σ π_k (1 − 1/k)^(2t).
+
+    The loss ½Σ_k π_k |W_k − p_k|² has the Hessian π_k in every entry of row k. With lr = 1/π_1 the errors of row k
     shrink by 1 − π_k/π_1 = 1 − 1/k in each step, and start at −p_k, whose length is the same for all rows. So row k's
     share of the first loss is π_k, and of it (1 − 1/k)^(2t) is left. The same holds for the diagonal problem of one
     column, with eigenvalues π_k and e₀ = 1.
@@ -61,9 +58,6 @@ def gd_loss(draw: Draw) -> Observation:
 
 @tested(
     "10-time",
-    "GD on the Zipf bigram model first has loss[t] ≤ ε·loss[0] at T = (d/2)x, E_1(x) = ε(ln d + γ), up to less than "
-    "one step (in this section ε is the tolerance, not Adam's ε), for d from 10² to 10⁵ and ε from 0.001 to 0.5; at d "
-    "= 10⁵ and ε = 0.5, 0.2, 0.1, 0.05, 0.01, T = 67, 2635, 10168, 23253, 68701.",
     draws=150,
     search=Search(
         [Axis("dim", 1e2, 1e5, log=True), Axis("eps", 1e-3, 0.5, log=True)],
@@ -72,7 +66,11 @@ def gd_loss(draw: Draw) -> Observation:
     ),
 )
 def gd_time(draw: Draw) -> Observation:
-    """Put x = 2t/d. By Euler and Maclaurin the sum over k of exp(−2t/k)/k is ∫ exp(−2t/k) dk/k + e^(−x)/(2d) = E_1(x) +
+    """GD on the Zipf bigram model first has loss[t] ≤ ε·loss[0] at T = (d/2)x, E_1(x) = ε(ln d + γ), up to less than
+    one step (in this section ε is the tolerance, not Adam's ε), for d from 10² to 10⁵ and ε from 0.001 to 0.5; at d =
+    10⁵ and ε = 0.5, 0.2, 0.1, 0.05, 0.01, T = 67, 2635, 10168, 23253, 68701.
+
+    Put x = 2t/d. By Euler and Maclaurin the sum over k of exp(−2t/k)/k is ∫ exp(−2t/k) dk/k + e^(−x)/(2d) = E_1(x) +
     e^(−x)/(2d), and the next term of ln(1 − 1/k), −1/(2k²), takes e^(−x) (1/(2d) + 1/(4t)) from it: E_1(x) −
     e^(−x)/(4t) is left. This is to be ε H_d, where H_d = ln d + γ + 1/(2d). As E_1′ = −e^(−x)/x, the solution lies ¼
     step below that of E_1(x) = ε(ln d + γ), and εxe^x/4, some hundredths of a step, further below. So the first whole
@@ -97,13 +95,14 @@ def _beyond(dim: int, eps: float) -> float:
 
 @tested(
     "10-exponent",
-    "From d = 10⁵ to 10⁶ GD's time on the Zipf bigram model grows with the exponents 0.498, 0.791, 0.881, 0.923 and "
-    "0.963 for ε = 0.5, 0.2, 0.1, 0.05 and 0.01: the local exponent is 1 − εe^x, not yet its limit 1 − ε.",
     draws=10,
     search=Search([Axis("eps", 0.01, 0.2, log=True)], lambda eps: _exponent(float(eps), 10**5)[1], evaluations=120),
 )
 def gd_exponent(draw: Draw) -> Observation:
-    """T = (d/2)x with E_1(x) = ε(ln d + γ): by ln d, −(e^(−x)/x) x′ = ε, so d ln T/d ln d = 1 + x′/x = 1 − εe^x. As d
+    """From d = 10⁵ to 10⁶ GD's time on the Zipf bigram model grows with the exponents 0.498, 0.791, 0.881, 0.923 and
+    0.963 for ε = 0.5, 0.2, 0.1, 0.05 and 0.01: the local exponent is 1 − εe^x, not yet its limit 1 − ε.
+
+    T = (d/2)x with E_1(x) = ε(ln d + γ): by ln d, −(e^(−x)/x) x′ = ε, so d ln T/d ln d = 1 + x′/x = 1 − εe^x. As d
     grows x goes to 0, where the exponent is 1 − ε, and T ~ ½e^(−γ(1+ε)) d^(1−ε); but x ~ e^(−γ(1+ε)) d^(−ε), which for
     small ε is far from 0 at any d that one meets. Draws beyond the first five take other ε, and a decade that ends at d
     = 10⁵.
@@ -128,31 +127,25 @@ def _exponent(eps: float, top: int) -> tuple[float, float]:
     return exponent, 1 - abs(exponent - (1 - eps * math.exp(x))) / allowed
 
 
-@tested(
-    "10-alpha",
-    "With frequencies like k^(−½) GD's time grows like √d: 7, 20, 64, 202 steps to ε = 0.1 for d = 10², 10³, 10⁴, 10⁵; "
-    "with k^(−2) it stays between 13 and 15.",
-    draws=4,
-    relation="equality",
-)
+@tested("10-alpha", draws=4, relation="equality")
 def gd_other_exponents(draw: Draw) -> Observation:
-    """Row k's errors are multiplied by 1 − k^(−α). For α < 1 the loss is spread over all k up to d, and those near d
-    need d^α steps; for α > 1 the first few k hold all but a small share of the loss, however many follow.
+    """With frequencies like k^(−½) GD's time grows like √d: 7, 20, 64, 202 steps to ε = 0.1 for d = 10², 10³, 10⁴, 10⁵;
+    with k^(−2) it stays between 13 and 15.
+
+    Row k's errors are multiplied by 1 − k^(−α). For α < 1 the loss is spread over all k up to d, and those near d need
+    d^α steps; for α > 1 the first few k hold all but a small share of the loss, however many follow.
     """
     dim = list(ROOT_TIMES)[draw.number % len(ROOT_TIMES)]
     root, square = (zipf.zipf_gd_time(dim, 0.1, alpha=alpha) for alpha in (0.5, 2.0))
     return Observation(0.0 if root == ROOT_TIMES[dim] and 13 <= square <= 15 else -1.0)
 
 
-@exact_result(
-    "10-sign-loss",
-    "Sign descent with a constant lr leaves of an error of size δ (δ not a multiple of lr) after n steps the size δ − "
-    "n·lr as long as n < k = ⌈δ/lr⌉, and from n = k on the sizes k·lr − δ and δ − (k−1)lr in turn.",
-    draws=200,
-    relation="equality",
-)
+@exact_result("10-sign-loss", draws=200, relation="equality")
 def sign_loss(draw: Draw) -> Observation:
-    """A step takes lr off the error's size as long as its sign stays. The k-th step is the first that passes zero, and
+    """Sign descent with a constant lr leaves of an error of size δ (δ not a multiple of lr) after n steps the size δ −
+    n·lr as long as n < k = ⌈δ/lr⌉, and from n = k on the sizes k·lr − δ and δ − (k−1)lr in turn.
+
+    A step takes lr off the error's size as long as its sign stays. The k-th step is the first that passes zero, and
     leaves δ − k·lr < 0; the next goes back by lr, the one after it forth again. (If δ were a multiple of lr, the k-th
     step would end at 0, and stay there.) The mean over the d entries of a row, in squares, is the loss, and all rows
     are equal up to permutation.
@@ -167,9 +160,6 @@ def sign_loss(draw: Draw) -> Observation:
 
 @tested(
     "10-sign",
-    "Sign descent, its lr tuned for the horizon and its loss averaged over two steps, needs √(d(1−B)/(2B)) steps, B = "
-    "επ²/6, for ε ≤ 0.3 on the Zipf bigram model; at odd steps √(d(1−B)/B). At d = 10⁵ and ε = 0.2, 0.05, 0.01: 313, "
-    "723, 1632 steps, 0.98, 0.97, 0.94 of it.",
     draws=30,
     search=Search(
         [Axis("dim", 10**3.5, 1e4, log=True), Axis("eps", 0.01, 0.3, log=True), Option("odd", 2)],
@@ -178,14 +168,18 @@ def sign_loss(draw: Draw) -> Observation:
     ),
 )
 def sign_time(draw: Draw) -> Observation:
-    """The targets are 1/(kH_d), of squares' sum near π²/(6H_d²). An lr below the first target leaves, after T steps,
-    (δ_1 − T·lr)² of it, and the d entries of the tail, mostly smaller than lr, alternate between their start and lr:
-    lr²d/2 on average, lr²d at odd steps. The best lr for (δ_1 − T·lr)² + w·lr² is δ_1T/(T² + w), which leaves
-    δ_1²w/(T² + w): the share B of δ_1² is reached at T² = w(1−B)/B, with w = d/2 or d. It neglects the tail's own
-    size: an entry δ alternates between δ and lr − δ, which takes lr·δ (2lr·δ at odd steps) from lr²/2 (lr²), and
-    over the tail, from k = 1/(H_d·lr) = T/(1−B) on, the δ sum up to ln(1/u)/H_d with u = T/((1−B)d). To first order
-    the quotient is therefore 1 − u ln(1/u): below 1, and slow to get there. Checked to fall short of 1 by 0.6 to 1.2
-    times that, give or take a step.
+    """Sign descent, its lr tuned for the horizon and its loss averaged over two steps, needs √(d(1−B)/(2B)) steps, B =
+    επ²/6, for ε ≤ 0.3 on the Zipf bigram model; at odd steps √(d(1−B)/B). At d = 10⁵ and ε = 0.2, 0.05, 0.01: 313, 723,
+    1632 steps, 0.98, 0.97, 0.94 of it.
+
+    The targets are 1/(kH_d), of squares' sum near π²/(6H_d²). An lr below the first target leaves, after T steps, (δ_1
+    − T·lr)² of it, and the d entries of the tail, mostly smaller than lr, alternate between their start and lr: lr²d/2
+    on average, lr²d at odd steps. The best lr for (δ_1 − T·lr)² + w·lr² is δ_1T/(T² + w), which leaves δ_1²w/(T² + w):
+    the share B of δ_1² is reached at T² = w(1−B)/B, with w = d/2 or d. It neglects the tail's own size: an entry δ
+    alternates between δ and lr − δ, which takes lr·δ (2lr·δ at odd steps) from lr²/2 (lr²), and over the tail, from k =
+    1/(H_d·lr) = T/(1−B) on, the δ sum up to ln(1/u)/H_d with u = T/((1−B)d). To first order the quotient is therefore 1
+    − u ln(1/u): below 1, and slow to get there. Checked to fall short of 1 by 0.6 to 1.2 times that, give or take a
+    step.
     """
     listed = list(SIGN_TIMES)
     stated = draw.number < len(listed)
@@ -204,17 +198,14 @@ def _shortfall(dim: int, eps: float, parity: str) -> float:
     return min(1.2 * predicted + step - short, short + step - 0.6 * predicted)
 
 
-@false(
-    "10-even",
-    "Sign descent's time on the Zipf bigram model grows like √d also when its loss is measured at even steps.",
-    draws=6,
-    judge=lambda claim, observations: _at_even_steps(claim, observations),
-)
+@false("10-even", draws=6, judge=lambda claim, observations: _at_even_steps(claim, observations))
 def sign_time_at_even_steps(draw: Draw) -> Observation:
-    """At even steps every error smaller than the lr is back at its start, which for most of the tail is next to
-    nothing: the tail costs nothing, and lr may be as large as the first targets need. The time is that of a few
-    large targets: 4, 16 and 84 steps to ε = 0.2, 0.05 and 0.01, at d = 10⁴ as at d = 10⁵, where √d would have it
-    grow by 3.2. State which parity is measured, or average two steps.
+    """Sign descent's time on the Zipf bigram model grows like √d also when its loss is measured at even steps.
+
+    At even steps every error smaller than the lr is back at its start, which for most of the tail is next to nothing:
+    the tail costs nothing, and lr may be as large as the first targets need. The time is that of a few large targets:
+    4, 16 and 84 steps to ε = 0.2, 0.05 and 0.01, at d = 10⁴ as at d = 10⁵, where √d would have it grow by 3.2. State
+    which parity is measured, or average two steps.
     """
     listed = list(SIGN_TIMES)
     eps = listed[draw.number] if draw.number < len(listed) else float(draw.rng.uniform(0.03, 0.3))

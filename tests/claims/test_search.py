@@ -52,9 +52,7 @@ def test_the_room_of_an_inequality_is_seen():
 @pytest.mark.parametrize("relation", [None, INEQUALITY])
 def test_a_claim_that_does_not_say_what_it_is_is_refused(status, relation, check_refused):
     check_refused(
-        lambda: ledger.claim("99", status, "Nothing is larger.", draws=1, relation=relation)(
-            lambda draw: Observation(0.0)
-        ),
+        lambda: ledger.claim(status, "99", draws=1, relation=relation)(lambda draw: Observation(0.0)),
         "claim 99 needs search=Search(...), or relation=EQUALITY or SAMPLE if it is no inequality",
     )
     assert "99" not in claims.LEDGER
