@@ -1,8 +1,8 @@
 """The ledger: claims, the decorator that records them, and the rules that turn observations into a verdict.
 
-A check examines draws, singly or in batches, and returns an `Observation` for each: the slack that the claim had there.
-A judge turns the observations into a `Verdict`. The claims are in the other modules of this package; `verification`
-runs them.
+A check examines draws, one by one or in batches, and returns an `Observation` for each: the slack of the claim there. A
+judge turns the observations into a `Verdict`. The claims are in the other modules of this package; `verification` runs
+them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from quadsim.claims.adversary import Search
 PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
 INEQUALITY, EQUALITY, SAMPLE = "inequality", "equality", "sample"  # SAMPLE: a statement about a probability law
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
-ROUNDING = 1e-9  # a loss ratio after some steps of the solver is off by a few eps·κ, κ up to a million
+ROUNDING = 1e-9  # a loss ratio after some steps of the solver has an error of a few eps·κ, κ up to a million
 TIGHT_TOL = 1e-6  # a tight bound must be met to this accuracy by every draw that is constructed to attain it
 MIN_VIOLATION = 1e-6  # a counterexample must violate the claim by more than this
+MIN_P_VALUE = 1e-6  # a true law is reported as violated for one seed in a million
 
 
 class Draw(NamedTuple):
-    """One draw: its number and its own random stream."""
+    """One draw: its number and its random stream."""
 
     number: int
     rng: np.random.Generator
@@ -48,7 +49,7 @@ class Observation(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The judgement on all draws. ``closeness`` is the largest gap of a tight claim."""
+    """The verdict on all draws. ``closeness`` is the largest gap of a tight claim."""
 
     verdict: str
     margin: float | None
@@ -64,7 +65,7 @@ class Claim:
     """A statement with its check. ``expected`` is the verdict that the claim's status implies.
 
     ``relation``: INEQUALITY, EQUALITY (an identity, an equivalence, a list of numbers) or SAMPLE; None if the claim
-    is not asserted. ``search``: the adversarial search that every asserted inequality has.
+    is not asserted. ``search``: an adversarial search, required of every asserted inequality.
     """
 
     id: str
@@ -81,16 +82,16 @@ class Claim:
     search: Search | None = None
 
     def evaluations(self, draws: int) -> int:
-        """Evaluations of the search for this many draws: in proportion to the default number of draws."""
+        """Evaluations of the search, in proportion to the number of draws."""
         return -(-self.search.evaluations * draws // self.draws) if self.search else 0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with its verdict: the row of a table.
+    """A claim with its verdict: one row of a table.
 
-    ``margin`` is the least slack of the draws; ``worst`` the least slack that the adversarial search confirmed, at the
-    point ``worst_at``, after ``searched`` evaluations.
+    ``margin`` is the least slack of the draws; ``worst`` is the least slack that the adversarial search confirmed, at
+    the point ``worst_at``, after ``searched`` evaluations.
     """
 
     claim: str
@@ -166,7 +167,7 @@ proved, exact_result, tested, false, paper = (
 
 
 def holds(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Judge a statement about all draws: no violation beyond rounding, and every gap of a tight claim is small."""
+    """Judge a statement about all draws: no violation beyond rounding; if the claim is tight, all gaps are small."""
     margin = least_slack(observations)
     gaps = [one.gap for one in observations if one.gap is not None]
     closeness = float(max(gaps)) if gaps else None
@@ -184,20 +185,38 @@ def holds(claim: Claim, observations: list[Observation]) -> Verdict:
 
 
 def refuted(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Judge a false statement: one draw that violates it by more than rounding refutes it."""
+    """Judge a false statement: one draw refutes it by a violation beyond rounding."""
     count = sum(one.slack < -MIN_VIOLATION for one in observations)
     evidence = f"{count:,} of {len(observations):,} draws contradict it"
     return verdict_of_false(finite_or_none(least_slack(observations)), evidence, refuted=count > 0)
 
 
 def verdict_of(margin: float | None, evidence: str, *, holds: bool, enough: bool = True) -> Verdict:
-    """The verdict on an asserted claim: violated, or undecided if there are not ``enough`` draws, or holds."""
+    """The verdict on an asserted claim: violated; otherwise holds, or undecided without ``enough`` draws."""
     return Verdict("violated" if not holds else HOLDS if enough else UNDECIDED, margin, evidence)
 
 
 def verdict_of_false(margin: float | None, evidence: str, *, refuted: bool, enough: bool = True) -> Verdict:
-    """The verdict on a false claim: refuted, or not refuted, or undecided if there are not ``enough`` draws."""
+    """The verdict on a false claim: refuted; otherwise not refuted, or undecided without ``enough`` draws."""
     return Verdict(REFUTED if refuted else "not refuted" if enough else UNDECIDED, margin, evidence)
+
+
+def verdict_of_law(p_values: Sequence[float], evidence: str, *, enough: bool, consistent: bool = True) -> Verdict:
+    """The verdict on a probability law from the p-values of tests, with Bonferroni's correction."""
+    threshold = MIN_P_VALUE / len(p_values)
+    margin = float(min(p_values)) - threshold
+    evidence = f"{evidence} (margin: least p-value minus {threshold:.2g})"
+    return verdict_of(margin, evidence, holds=consistent and margin >= 0, enough=enough)
+
+
+def values_of(observations: Sequence[Observation]) -> np.ndarray:
+    """The values of the observations: (draws, ...)."""
+    return np.array([one.value for one in observations])
+
+
+def standard_error(sample: np.ndarray) -> Any:
+    """The standard error of the mean over the first axis; infinite for a single draw."""
+    return sample.std(axis=0, ddof=1) / np.sqrt(len(sample)) if len(sample) > 1 else np.inf
 
 
 def least_slack(observations: Sequence[Observation]) -> float:
@@ -211,7 +230,7 @@ def finite_or_none(value: float) -> float | None:
 
 
 def select(ids: Iterable[str] | None = None) -> list[Claim]:
-    """The claims with these ids, in the ledger's order; a section or a line selects its parts: 5, 5g, 5g-lower."""
+    """The claims with these ids, in the order of the ledger. A section or a line selects its parts: 5, 5g, 5g-lower."""
     if ids is None:
         return sorted(LEDGER.values(), key=_sort_key)
     selected: dict[str, Claim] = {}
@@ -226,18 +245,18 @@ def select(ids: Iterable[str] | None = None) -> list[Claim]:
 
 
 def section(claim: Claim) -> int:
-    """The number at the start of its id."""
+    """The number at the start of the id."""
     return int("".join(itertools.takewhile(str.isdigit, claim.id)))
 
 
 def _sort_key(claim: Claim) -> tuple[int, str]:
-    """Section, then line: 2a, 2b, …, then the claims of the section as a whole."""
+    """Section, then line: 2a, 2b, …, then claims about the section as a whole."""
     number = section(claim)
     line = claim.id.removeprefix(str(number))[:1]
     return number, line if line.isalpha() else "~"
 
 
 def _belongs(key: str, asked: str) -> bool:
-    """Whether claim `key` is `asked`, or a part of it: 5g-lower of 5g, 5g of 5, but 10 not of 1."""
+    """Whether claim `key` is `asked` or a part of it: 5g-lower is a part of 5g, 5g of 5, but 10 not of 1."""
     rest = key.removeprefix(asked)
     return key == asked or (rest != key and (rest[0] == "-" or (asked.isdigit() and not rest[0].isdigit())))
