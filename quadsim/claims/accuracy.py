@@ -21,8 +21,6 @@ from quadsim.claims.ledger import (
     exact_result,
     false,
     tested,
-    verdict_of,
-    verdict_of_false,
 )
 from quadsim.claims.sampling import MIN_LOSS, one_block, rotation_3d
 from quadsim.engine.closed_form import modes
@@ -384,7 +382,7 @@ def _is_naive(claim: Claim, observations: list[Observation]) -> Verdict:
         f"{off:.1g} at {t:.0e}" for t, off in zip(NAIVE_STEPS, typical, strict=True)
     )
     # a hundred times what 9-gd allows, in the logarithm of a loss that is not yet far below its start
-    return verdict_of_false(float(-typical[-1]), evidence, refuted=bool((typical > 100 * EPS).all()))
+    return claim.verdict(float(-typical[-1]), evidence, confirmed=bool((typical > 100 * EPS).all()))
 
 
 def _is_ill(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -397,6 +395,6 @@ def _is_ill(claim: Claim, observations: list[Observation]) -> Verdict:
     # the stated figures have one digit, and a unit in the last place is between eps/2 and eps: a factor of two
     slope = float(np.log10(typical[2] / typical[0]) / 3)
     fits = worst <= np.log10(2) and abs(slope - 2) <= 0.05
-    return verdict_of(
-        float(np.log10(2)) - worst, f"median change {evidence}: growth like t to the power {slope:.2f}", holds=fits
+    return claim.verdict(
+        float(np.log10(2)) - worst, f"median change {evidence}: growth like t to the power {slope:.2f}", confirmed=fits
     )

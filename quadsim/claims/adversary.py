@@ -258,7 +258,7 @@ def _polish(task: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarr
         return float(task.margins(np.clip(x, 0, 1)[None])[0])
 
     simplex = np.vstack([start, start + 0.02 * np.where(start > 0.5, -1, 1)[:, None] * np.eye(start.size)])
-    options = {"maxfev": evaluations, "initial_simplex": simplex}
+    options: Any = {"maxfev": evaluations, "initial_simplex": simplex}
     with np.errstate(all="ignore"):
         result = minimize(margin, start, method="Nelder-Mead", options=options)
     return np.clip(result.x, 0, 1), int(result.nfev)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import Claim, Draw, Observation, Verdict, false, proved, tested, verdict_of_false
+from quadsim.claims.ledger import Claim, Draw, Observation, Verdict, false, proved, tested
 from quadsim.claims.sampling import MIN_LOSS, loss_ratios, one_block, random_problem, random_start
 from quadsim.engine.closed_form.exact import exact, modal_decomposition
 from quadsim.engine.closed_form.first_passage import divergence_step
@@ -216,4 +216,4 @@ def _rises(claim: Claim, observations: list[Observation]) -> Verdict:
     evidence = (
         f"it rises in {share:.0%} of {len(observations):,} draws, to at most {most:.1f} times its running minimum"
     )
-    return verdict_of_false(float(steps.min()), evidence, refuted=share > 0, enough=len(observations) >= 100)
+    return claim.verdict(float(steps.min()), evidence, confirmed=share > 0, enough=len(observations) >= 100)

@@ -101,12 +101,12 @@ START_AND_BETA2 = (Axis("v0", 1e-2, 1e2, log=True), Axis("gap", 0.05, 1, log=Tru
 
 
 def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: int = 1500) -> np.ndarray:
-    """Slack of 5b: the largest gradient after some steps, over as many others."""
+    """Slack of 5b, for the largest gradient of `steps` steps after as many others."""
     g = np.einsum("kij,kj->ki", h, e)
     run = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps)
     bounds = np.array([floors.nonconvergence(one_block(block), 1.0)[0] for block in h])
-    room = run.gradient.max(axis=1) / bounds - 1
-    return np.where(np.isfinite(run.loss) & (run.loss > 0), room, np.inf)  # 0/0 at the optimum, or underflow
+    slack = run.gradient.max(axis=1) / bounds - 1
+    return np.where(np.isfinite(run.loss) & (run.loss > 0), slack, np.inf)  # 0/0 at the optimum, or underflow
 
 
 @proved(

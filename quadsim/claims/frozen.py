@@ -18,7 +18,6 @@ from quadsim.claims.ledger import (
     least_slack,
     proved,
     values_of,
-    verdict_of,
 )
 from quadsim.claims.sampling import (
     EPS,
@@ -363,4 +362,4 @@ def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
     p = kstest(values_of(observations), "norm").pvalue
     evidence = f"cosines within their bounds; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
     fits = margin >= -claim.rounding and not p < 1e-5
-    return verdict_of(margin, evidence, holds=fits, enough=len(observations) >= 100)
+    return claim.verdict(margin, evidence, confirmed=fits, enough=len(observations) >= 100)

@@ -16,8 +16,6 @@ from quadsim.claims.ledger import (
     exact_result,
     false,
     refuted,
-    verdict_of,
-    verdict_of_false,
 )
 from quadsim.claims.sampling import random_problem, random_start
 from quadsim.engine.solver import solve
@@ -310,7 +308,7 @@ def _same_law(claim: Claim, observations: list[Observation]) -> Verdict:
     )
     evidence += f" (margin: least p-value less {UNLIKELY / p.size:.2g})"
     margin = float(p.min()) - UNLIKELY / p.size
-    return verdict_of(margin, evidence, holds=not margin < 0, enough=len(observations) >= MIN_DRAWS)
+    return claim.verdict(margin, evidence, confirmed=not margin < 0, enough=len(observations) >= MIN_DRAWS)
 
 
 def _another_law(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -321,7 +319,7 @@ def _another_law(claim: Claim, observations: list[Observation]) -> Verdict:
         f"standard deviations {last[:, 0].std():.3f} and {last[:, 1].std():.3f} (margin: p − {UNLIKELY:.0e})"
     )
     margin = float(p[3]) - UNLIKELY
-    return verdict_of_false(margin, evidence, refuted=margin < 0, enough=len(observations) >= MIN_DRAWS)
+    return claim.verdict(margin, evidence, confirmed=margin < 0, enough=len(observations) >= MIN_DRAWS)
 
 
 def _name_those(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -336,4 +334,4 @@ def _deviates(claim: Claim, observations: list[Observation]) -> Verdict:
         f"the path rotated back deviates by {np.median(apart):.2f} of its length (median), at least {apart.min():.2g}"
     )
     # a single deviation could be magnified rounding: nearly every rotation must show it
-    return verdict_of_false(float(-apart.max()), evidence, refuted=bool(np.mean(apart > 1e-3) > 0.95))
+    return claim.verdict(float(-apart.max()), evidence, confirmed=bool(np.mean(apart > 1e-3) > 0.95))

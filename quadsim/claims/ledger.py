@@ -81,6 +81,24 @@ class Claim:
     relation: str | None = None
     search: Search | None = None
 
+    def verdict(self, margin: float | None, evidence: str, *, confirmed: bool, enough: bool = True) -> Verdict:
+        """The expected verdict if the draws confirm it; undecided if there are not ``enough`` draws.
+
+        Too few draws can violate an asserted claim but not confirm it, and can refute a FALSE claim.
+        """
+        if self.expected == REFUTED:
+            return Verdict(REFUTED if confirmed else "not refuted" if enough else UNDECIDED, margin, evidence)
+        return Verdict("violated" if not confirmed else HOLDS if enough else UNDECIDED, margin, evidence)
+
+    def law_verdict(
+        self, p_values: Sequence[float], evidence: str, *, enough: bool, consistent: bool = True
+    ) -> Verdict:
+        """The verdict on a probability law from the p-values of tests, with Bonferroni's correction."""
+        threshold = MIN_P_VALUE / len(p_values)
+        margin = float(min(p_values)) - threshold
+        evidence = f"{evidence} (margin: least p-value minus {threshold:.2g})"
+        return self.verdict(margin, evidence, confirmed=consistent and margin >= 0, enough=enough)
+
     def evaluations(self, draws: int) -> int:
         """Evaluations of the search, in proportion to the number of draws."""
         return -(-self.search.evaluations * draws // self.draws) if self.search else 0
@@ -188,25 +206,15 @@ def refuted(claim: Claim, observations: list[Observation]) -> Verdict:
     """Judge a false statement: one draw refutes it by a violation beyond rounding."""
     count = sum(one.slack < -MIN_VIOLATION for one in observations)
     evidence = f"{count:,} of {len(observations):,} draws contradict it"
-    return verdict_of_false(finite_or_none(least_slack(observations)), evidence, refuted=count > 0)
+    return claim.verdict(finite_or_none(least_slack(observations)), evidence, confirmed=count > 0)
 
 
-def verdict_of(margin: float | None, evidence: str, *, holds: bool, enough: bool = True) -> Verdict:
-    """The verdict on an asserted claim: violated; otherwise holds, or undecided without ``enough`` draws."""
-    return Verdict("violated" if not holds else HOLDS if enough else UNDECIDED, margin, evidence)
-
-
-def verdict_of_false(margin: float | None, evidence: str, *, refuted: bool, enough: bool = True) -> Verdict:
-    """The verdict on a false claim: refuted; otherwise not refuted, or undecided without ``enough`` draws."""
-    return Verdict(REFUTED if refuted else "not refuted" if enough else UNDECIDED, margin, evidence)
-
-
-def verdict_of_law(p_values: Sequence[float], evidence: str, *, enough: bool, consistent: bool = True) -> Verdict:
-    """The verdict on a probability law from the p-values of tests, with Bonferroni's correction."""
-    threshold = MIN_P_VALUE / len(p_values)
-    margin = float(min(p_values)) - threshold
-    evidence = f"{evidence} (margin: least p-value minus {threshold:.2g})"
-    return verdict_of(margin, evidence, holds=consistent and margin >= 0, enough=enough)
+def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
+    """Judge a false statement with stated counterexamples: each violates it, and has the stated number (``value``)."""
+    verdict = refuted(claim, observations)
+    if not all(one.value and one.slack < -MIN_VIOLATION for one in observations):
+        return verdict._replace(verdict="not refuted", evidence="a counterexample does not have the stated number")
+    return verdict._replace(evidence=verdict.evidence + ", with the stated numbers")
 
 
 def values_of(observations: Sequence[Observation]) -> np.ndarray:

@@ -17,7 +17,6 @@ from quadsim.claims.ledger import (
     Verdict,
     paper,
     tested,
-    verdict_of,
 )
 from quadsim.claims.sampling import case_draw
 from quadsim.engine.closed_form.exact import exact
@@ -90,7 +89,7 @@ def _judge_medians(claim: Claim, observations: list[Observation]) -> Verdict:
     for (stated, digit), share in zip(BELOW.values(), shares, strict=True):
         margins.append(SIGMAS * (stated * (1 - stated) / count) ** 0.5 + digit - abs(share - stated))
     margin = float(min(margins))
-    return verdict_of(margin, evidence, holds=not margin < 0, enough=count >= MIN_SAMPLES)
+    return claim.verdict(margin, evidence, confirmed=not margin < 0, enough=count >= MIN_SAMPLES)
 
 
 MIN_SAMPLES = 64_000  # four standard errors are then 2 % in the median of Case 3

@@ -20,7 +20,6 @@ from quadsim.claims.ledger import (
     holds,
     proved,
     tested,
-    verdict_of,
 )
 from quadsim.claims.sampling import random_start
 from quadsim.engine.solver import solve
@@ -297,7 +296,7 @@ def _follows_the_law(claim: Claim, observations: list[Observation]) -> Verdict:
     evidence += f" (margin: least p − {UNLIKELY / len(p):.2g})"
     margin = min(p) - UNLIKELY / len(p)
     fits = not margin < 0 and max(broken) <= 1e-12  # the integral is right to d·1e-15
-    return verdict_of(margin, evidence, holds=bool(fits), enough=ratios.shape[1] >= MIN_SAMPLES)
+    return claim.verdict(margin, evidence, confirmed=bool(fits), enough=ratios.shape[1] >= MIN_SAMPLES)
 
 
 def _has_the_medians(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -311,7 +310,7 @@ def _has_the_medians(claim: Claim, observations: list[Observation]) -> Verdict:
         worst = min(worst, 4 - below[0] / error, 4 + below[1] / error, 4 - 4 * abs(exact - stated) / MEDIAN_DIGITS)
         parts.append(f"{np.median(sample) / formula:.3f} (exact {exact:.4f}) at d = {dim}")
     evidence = f"{ratios.shape[1]:,} samples: " + ", ".join(parts)
-    return verdict_of(worst / 4, evidence, holds=worst >= 0, enough=ratios.shape[1] >= MEDIAN_SAMPLES)
+    return claim.verdict(worst / 4, evidence, confirmed=worst >= 0, enough=ratios.shape[1] >= MEDIAN_SAMPLES)
 
 
 def _equal_but_for_kappa(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -328,4 +327,4 @@ def _is_cauchy(claim: Claim, observations: Sequence[Observation]) -> Verdict:
     evidence = f"KS of {places.size:,} quotients: p = {p:.2g}; the two forms of location and scale agree to {apart:.1g}"
     evidence += f" (margin: p − {UNLIKELY:.0e})"
     fits = p >= UNLIKELY and apart <= ROUNDING
-    return verdict_of(p - UNLIKELY, evidence, holds=fits, enough=places.size >= MIN_SAMPLES)
+    return claim.verdict(p - UNLIKELY, evidence, confirmed=fits, enough=places.size >= MIN_SAMPLES)

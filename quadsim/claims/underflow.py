@@ -19,7 +19,6 @@ from quadsim.claims.ledger import (
     exact_result,
     false,
     tested,
-    verdict_of_false,
 )
 from quadsim.engine.solver import solve
 from quadsim.engine.trajectory import Status
@@ -113,7 +112,7 @@ def _came_back(claim: Claim, observations: list[Observation]) -> Verdict:
     """Refuted if every run is back on ±lr/2."""
     off = max(abs(one.value - 1) for one in observations)
     evidence = f"all runs end on ±lr/2, to {off:.1e}" if off < 1e-2 else f"one is off ±lr/2 by {off:.1e}"
-    return verdict_of_false(-off, evidence, refuted=off < 1e-2)
+    return claim.verdict(-off, evidence, confirmed=off < 1e-2)
 
 
 @false("5i-spurious", draws=50, judge=_came_back, batch=True)
