@@ -35,9 +35,9 @@ def long_run(
     """Run Adam from the errors e (runs, n) on the blocks h (runs, n, n); settings may differ between runs.
 
     m begins at the first gradient, v at its square unless given. The mean is over `counted` steps after `before` other
-    steps, every step included, so that fast oscillations of the loss cancel. The weights are sin², a smooth window in which
-    slow oscillations cancel too: at β2 = 0.999 unweighted means of 20,000 steps differed by up to 2.3e-3 from those of
-    170,000 steps, weighted means by 4e-4.
+    steps, every step included, so that fast oscillations of the loss cancel. The weights are sin², a smooth window in
+    which slow oscillations cancel too: at β2 = 0.999 unweighted means of 20,000 steps differed by up to 2.3e-3 from
+    those of 170,000 steps, weighted means by 4e-4.
 
     ``kick`` is a relative perturbation of e halfway through the steps that do not count. It makes a run leave an
     unstable cycle, which a search would otherwise start on exactly, and report as a floor.
