@@ -1,7 +1,7 @@
-"""GD's, heavy ball's and Nesterov's loss after t steps in 90-digit decimal arithmetic: the oracle of `accuracy`.
+"""The loss of GD, heavy ball and Nesterov's method after t steps in 90-digit arithmetic: the oracle of `accuracy`.
 
-Float64 settings are taken exactly, and each mode is raised to its power by repeated squaring of the companion matrix,
-without roots or case distinctions.
+Float64 settings are converted exactly, and the companion matrix of each mode is raised to its power by repeated
+squaring, without roots or case distinctions.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 
 import numpy as np
 
+from quadsim.claims.sampling import diagonal_problem
 from quadsim.engine.closed_form.exact import modal_decomposition
 from quadsim.optimizers import GD, Nesterov, Optimizer
-from quadsim.problems.block_quadratic import BlockQuadratic
 
-# Squaring forty times loses 12 digits at t = 10¹² and cancels some more where roots nearly meet; 60 would do for GD.
+# Squaring forty times loses 12 digits at t = 10¹², and more by cancellation near double roots; GD needs only 60 digits.
 MANY_DIGITS = Context(prec=90, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def against_decimal(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[float, float, float, float]:
-    """How far the closed form's ln loss[t] is off; ln loss[t], ln loss[t]/loss[0], loss[t] relative to its envelope."""
-    problem = BlockQuadratic.from_spectra([values], rotation=0)
-    ours = modal_decomposition(problem, optimizer, e)[1].logs([t])[0][0]
+    """The error of the closed form of ln loss[t]; ln loss[t], ln loss[t]/loss[0], and loss[t] over its envelope."""
+    ours = modal_decomposition(diagonal_problem(values), optimizer, e)[1].logs([t])[0][0]
     truth, envelope = decimal_loss(values, e, optimizer, lr, momentum, t)
     with localcontext(MANY_DIGITS):
         modes_of_start = zip(values.tolist(), e.tolist(), strict=True)
@@ -35,7 +34,7 @@ def against_decimal(
 def decimal_loss(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[Decimal, Decimal]:
-    """loss[t], and what it would be with every oscillating mode at its largest."""
+    """loss[t], and its value with every oscillating mode at its largest."""
     with localcontext(MANY_DIGITS):
         loss, envelope, b = Decimal(0), Decimal(0), Decimal(momentum)
         for lam, c in zip(values.tolist(), e.tolist(), strict=True):

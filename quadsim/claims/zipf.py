@@ -175,12 +175,12 @@ def sign_time(draw: Draw) -> Observation:
 
     The targets are 1/(kH_d), and the sum of their squares is near π²/(6H_d²). With an lr below the first target δ_1,
     (δ_1 − T·lr)² is left of its square after T steps. The d entries of the tail, mostly smaller than lr, alternate
-    between about 0 and lr: they contribute lr²d/2 on average, lr²d at odd steps. The best lr for (δ_1 − T·lr)² + w·lr²
-    is δ_1T/(T² + w), which leaves δ_1²w/(T² + w): the share B of δ_1² is reached at T² = w(1−B)/B, with w = d/2 or d.
-    This neglects the size of the tail entries: an entry δ alternates between δ and lr − δ, which subtracts lr·δ (2lr·δ
-    at odd steps) from lr²/2 (lr²), and over the tail k ≥ 1/(H_d·lr) = T/(1−B) the sum of the δ is ln(1/u)/H_d with u =
-    T/((1−B)d). So to first order the quotient is 1 − u ln(1/u), which is below 1 and tends to 1 slowly. The check
-    requires 1 minus the quotient to be 0.6 to 1.2 times u ln(1/u), to within one step.
+    between their initial size and about lr: they contribute lr²d/2 on average, lr²d at odd steps. The best lr for (δ_1
+    − T·lr)² + w·lr² is δ_1T/(T² + w), which leaves δ_1²w/(T² + w): the share B of δ_1² is reached at T² = w(1−B)/B,
+    with w = d/2 or d. This neglects the size of the tail entries: an entry δ alternates between δ and lr − δ, which
+    subtracts lr·δ (2lr·δ at odd steps) from lr²/2 (lr²), and over the tail k ≥ 1/(H_d·lr) = T/(1−B) the sum of the δ is
+    ln(1/u)/H_d with u = T/((1−B)d). So to first order the quotient is 1 − u ln(1/u), which is below 1 and tends to 1
+    slowly. The check requires 1 minus the quotient to be 0.6 to 1.2 times u ln(1/u), to within one step.
     """
     listed = _listed(draw, SIGN_TIMES)
     if listed is not None:
