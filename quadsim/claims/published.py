@@ -115,8 +115,8 @@ def paper_r(draw: Draw) -> Observation:
 
 @paper("2-paper-r-within", draws=2000, judge=_judge_share, expected=HOLDS)
 def paper_r_within(draw: Draw) -> Observation:
-    """With the ratio taken within each block, r = max_l C_{l,2}²/C_{l,1}², in Case 3 r ≤ 1000 with probability at least
-    2/3 (arXiv 2402.16788, another reading).
+    """In Case 3, with the ratio taken within each block, r = max_l C_{l,2}²/C_{l,1}² is at most 1000 with probability
+    at least 2/3.
 
     The other reading of the definition: the share is about 0.77 over many draws. Theorem 1 needs the first reading;
     which one the sentence of the paper used is not known, and the verdict is on this one.
