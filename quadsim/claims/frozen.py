@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,22 +38,17 @@ from quadsim.optimizers import GD, Adam, FrozenAdam
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case
 
-# Two blocks of size two, and an error in a direction of each block, with norms in a ratio of up to 100.
-BLOCKS_AND_START = (
-    Matrix("first", 2),
-    Matrix("second", 2),
-    Axis("scale", 1e-2, 1e2, log=True),
-    Axis("angles", 0, 2 * np.pi, 2),
-    Axis("ratio", 1e-2, 1e2, log=True),
-)
 
+def _search(slack: Callable[[BlockQuadratic, np.ndarray], float], evaluations: int = 4000) -> Search:
+    """A search over two blocks of size two, and an error in a direction of each, with norms in a ratio of up to 100."""
 
-def _problem_and_start(
-    first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float
-) -> tuple[BlockQuadratic, np.ndarray]:
-    """The problem and the error of `BLOCKS_AND_START`."""
-    e = np.array([np.cos(angles), np.sin(angles)]).T
-    return two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]])
+    def margin(first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float) -> float:
+        e = np.array([np.cos(angles), np.sin(angles)]).T
+        return slack(two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]]))
+
+    scale, ratio = Axis("scale", 1e-2, 1e2, log=True), Axis("ratio", 1e-2, 1e2, log=True)
+    axes = [Matrix("first", 2), Matrix("second", 2), scale, Axis("angles", 0, 2 * np.pi, 2), ratio]
+    return Search(axes, margin, evaluations=evaluations)
 
 
 @exact_result("2a", draws=300, rounding=1e-9, relation="equality")
@@ -128,12 +124,18 @@ def scaled_rate(draw: Draw) -> Observation:
     return Observation(min(slack, formula, bound / best_bound - 1), abs(slope / np.log(best_bound) - 1))
 
 
-@proved(
-    "2b",
-    draws=500,
-    tight=True,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2b(*_problem_and_start(**chosen)), evaluations=3000),
-)
+def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
+    """Slack of 2b over four steps."""
+    w0 = problem.minimizer + error
+    if not problem.grad(w0).all():
+        return np.inf
+    lr, bound = theory.block_rate(problem, w0)
+    if bound < 1e-6 or lr < 1e-30:
+        return np.inf
+    return (1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf)
+
+
+@proved("2b", draws=500, tight=True, search=_search(_slack_2b, evaluations=3000))
 def sharp_theorem(draw: Draw) -> Observation:
     """With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} κ_l))²,
     where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: the sharp form of
@@ -160,18 +162,15 @@ def _random_pair(rng: np.random.Generator) -> tuple[BlockQuadratic, np.ndarray]:
     return diagonal_problem([1.0, k]), np.array([large, small / k])
 
 
-def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
-    """Slack of 2b over four steps."""
+def _slack_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
-    if not problem.grad(w0).all():
-        return np.inf
-    lr, bound = theory.block_rate(problem, w0)
-    if bound < 1e-6 or lr < 1e-30:
-        return np.inf
-    return (1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf)
+    _, sharp = theory.block_rate(problem, w0)
+    middle = np.max(1 - 1 / (theory.r(problem, w0) ** 0.5 * np.array(problem.block_kappas))) ** 2
+    paper = theory.theorem_1(problem, w0)[1]
+    return min(middle - sharp, paper - middle)
 
 
-@proved("2c", draws=600, search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2c(*_problem_and_start(**chosen))))
+@proved("2c", draws=600, search=_search(_slack_2c))
 def theorem_chain(draw: Draw) -> Observation:
     """The bound 2b is at most max_l (1 − 1/(√r κ_l))², which is at most max_l (1 − 1/(r κ_l)), the bound of the paper's
     Theorem 1; that is correct but loose in two ways: r in place of √r, and no square.
@@ -182,22 +181,16 @@ def theorem_chain(draw: Draw) -> Observation:
     return Observation(_slack_2c(*random_problem_and_error(draw.rng)))
 
 
-def _slack_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
+def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
-    _, sharp = theory.block_rate(problem, w0)
-    middle = np.max(1 - 1 / (theory.r(problem, w0) ** 0.5 * np.array(problem.block_kappas))) ** 2
-    paper = theory.theorem_1(problem, w0)[1]
-    return min(middle - sharp, paper - middle)
+    if not problem.grad(w0).all() or theory.r(problem, w0) > 1e12:
+        return np.inf
+    sharper, looser = theory.block_scaling_bound(problem, w0)
+    return min(1 - theory.kappa_eff(problem, w0) / sharper, 1 - sharper / looser)
 
 
-# κ_eff itself is off by eps·κ_eff
-@proved(
-    "2d",
-    draws=400,
-    tight=True,
-    rounding=1e-6,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2d(*_problem_and_start(**chosen))),
-)
+# rounding: the relative error of κ_eff is eps·κ_eff
+@proved("2d", draws=400, tight=True, rounding=1e-6, search=_search(_slack_2d))
 def kappa_eff_upper(draw: Draw) -> Observation:
     """κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = (G, g),
     G ≥ g.
@@ -211,21 +204,19 @@ def kappa_eff_upper(draw: Draw) -> Observation:
     return Observation(slack, abs(theory.kappa_eff(problem, w0) / bound - 1))
 
 
-def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
+def _unit_diagonal(block: np.ndarray) -> np.ndarray:
+    return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
+
+
+def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
-    if not problem.grad(w0).all() or theory.r(problem, w0) > 1e12:
-        return np.inf
-    sharper, looser = theory.block_scaling_bound(problem, w0)
-    return min(1 - theory.kappa_eff(problem, w0) / sharper, 1 - sharper / looser)
+    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
+    values = [np.linalg.eigvalsh(_unit_diagonal(block)) for block in problem.blocks]
+    loosest = max(each[-1] for each in values) / min(each[0] for each in values) * lower
+    return min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest)
 
 
-@proved(
-    "2e",
-    draws=400,
-    tight=True,
-    rounding=1e-6,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2e(*_problem_and_start(**chosen))),
-)
+@proved("2e", draws=400, tight=True, rounding=1e-6, search=_search(_slack_2e))
 def kappa_eff_two_sided(draw: Draw) -> Observation:
     """With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max}
     λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.
@@ -242,12 +233,10 @@ def kappa_eff_two_sided(draw: Draw) -> Observation:
     return Observation(slack, max(abs(low / theory.kappa_eff(diagonal, start) - 1), abs(high / low - 1)))
 
 
-def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
-    w0 = problem.minimizer + error
-    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
-    values = [np.linalg.eigvalsh(_unit_diagonal(block)) for block in problem.blocks]
-    loosest = max(each[-1] for each in values) / min(each[0] for each in values) * lower
-    return min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest)
+def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
+    """Slack of 2e-sluis at one diagonal scaling."""
+    other = np.linalg.cond(block * np.outer(scales, scales))
+    return 1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other)
 
 
 @proved(
@@ -255,7 +244,7 @@ def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
     draws=400,
     search=Search(
         [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
-        lambda block, scales: _slack_sluis(block, scales),
+        _slack_sluis,
     ),
 )
 def van_der_sluis(draw: Draw) -> Observation:
@@ -272,13 +261,12 @@ def van_der_sluis(draw: Draw) -> Observation:
     return Observation(_slack_sluis(block, np.diag(block) ** -0.5 * np.exp(draw.rng.standard_normal(n))))
 
 
-def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
-    """Slack of 2e-sluis at one diagonal scaling."""
-    other = np.linalg.cond(block * np.outer(scales, scales))
-    return 1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other)
+def _excess(block: np.ndarray) -> float:
+    """1 − κ(J)/κ of a block."""
+    return 1 - np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block)
 
 
-@false("2e-jacobi", draws=300, search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)))
+@false("2e-jacobi", draws=300, search=Search([Matrix("block", 3, scales=1.5)], _excess))
 def jacobi_can_hurt(draw: Draw) -> Observation:
     """Scaling a block to unit diagonal never increases its condition number: κ(J_l) ≤ κ_l.
 
@@ -287,15 +275,6 @@ def jacobi_can_hurt(draw: Draw) -> Observation:
     """
     scales = np.exp(0.1 * draw.rng.standard_normal(3))
     return Observation(_excess(random_block(draw.rng, 3, 1e3) * np.outer(scales, scales)))
-
-
-def _excess(block: np.ndarray) -> float:
-    """1 − κ(J)/κ of a block."""
-    return 1 - np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block)
-
-
-def _unit_diagonal(block: np.ndarray) -> np.ndarray:
-    return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
 
 
 @exact_result("2f", draws=300, rounding=1e-10, relation="equality")
@@ -327,11 +306,26 @@ def block_scale(draw: Draw) -> Observation:
     return Observation(-max(off / size, abs(ke[1] / ke[0] - 1) - 100 * EPS * ke[0], 0.0))
 
 
+def _slack_cosines(problem: BlockQuadratic) -> float:
+    cosines, least = theory.cosines(problem)
+    return min((cosines / least - 1).min(), (1 - cosines).min())
+
+
+def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
+    from scipy.stats import kstest
+
+    margin = least_slack(observations)
+    p = kstest(values_of(observations), "norm").pvalue
+    evidence = f"cosines within their bounds; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
+    fits = margin >= -claim.rounding and not p < 1e-5
+    return claim.verdict(margin, evidence, confirmed=fits, enough=len(observations) >= 100)
+
+
 @exact_result(
     "2f-law",
     draws=500,
     rounding=1e-6,
-    judge=lambda claim, observations: _judge_normal(claim, observations),
+    judge=_judge_normal,
     search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
 )
 def cosine_law(draw: Draw) -> Observation:
@@ -348,18 +342,3 @@ def cosine_law(draw: Draw) -> Observation:
     normal = g / np.linalg.norm(block, axis=0)[0]
     off = abs(block[0, 0] / abs(g) * abs(normal) / theory.cosines(problem)[0][0] - 1)
     return Observation(min(_slack_cosines(problem), -off), value=normal)
-
-
-def _slack_cosines(problem: BlockQuadratic) -> float:
-    cosines, least = theory.cosines(problem)
-    return min((cosines / least - 1).min(), (1 - cosines).min())
-
-
-def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
-    from scipy.stats import kstest
-
-    margin = least_slack(observations)
-    p = kstest(values_of(observations), "norm").pvalue
-    evidence = f"cosines within their bounds; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
-    fits = margin >= -claim.rounding and not p < 1e-5
-    return claim.verdict(margin, evidence, confirmed=fits, enough=len(observations) >= 100)
