@@ -159,10 +159,7 @@ def _frustrated_or_random_block(rng: np.random.Generator) -> np.ndarray:
 
 
 @tested(
-    "5g-width",
-    draws=100,
-    rounding=2e-4,
-    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3),
+    "5g-width", draws=100, rounding=2e-4, search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
 )
 def width_of_the_floor(draw: Draw) -> Observation:
     """On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.

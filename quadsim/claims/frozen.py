@@ -242,10 +242,7 @@ def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
 @proved(
     "2e-sluis",
     draws=400,
-    search=Search(
-        [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
-        _slack_sluis,
-    ),
+    search=Search([Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)], _slack_sluis),
 )
 def van_der_sluis(draw: Draw) -> Observation:
     """Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ n·min_D

@@ -48,8 +48,8 @@ def rotations(draw: Draw) -> Observation:
     optimizer = [GD(lr=lr), HeavyBall(lr=lr, momentum=momentum), Nesterov(lr=lr, momentum=momentum)][rng.integers(3)]
     blocks = list(problem.blocks) if rng.uniform() < 0.5 else [problem.hessian()]
     rotations = [haar_basis(len(block), rng) for block in blocks]
-    original, (rotated, rotated_losses) = _path(blocks, e, optimizer), _rotated_path(rotations, blocks, e, optimizer)
-    w, losses = original
+    w, losses = _path(blocks, e, optimizer)
+    rotated, rotated_losses = _rotated_path(rotations, blocks, e, optimizer)
     off = np.linalg.norm(rotated - w) / max(np.linalg.norm(e), np.linalg.norm(w))
     return Observation(-max(off, np.abs(rotated_losses - losses).max() / losses.max()))
 
@@ -137,7 +137,8 @@ def adam_and_rotations(draw: Draw) -> Observation:
     rotations = [haar_basis(problem.sizes[0], rng), np.eye(problem.sizes[1])]
     w, _ = _path(problem.blocks, e, optimizer, FEW_STEPS)
     rotated, _ = _rotated_path(rotations, problem.blocks, e, optimizer, FEW_STEPS)
-    return Observation(-np.linalg.norm(rotated - w) / max(np.linalg.norm(w - e), np.linalg.norm(rotated - e)))
+    length = max(np.linalg.norm(w - e), np.linalg.norm(rotated - e))
+    return Observation(-float(np.linalg.norm(rotated - w) / length))
 
 
 @exact_result("6-bits", draws=300, rounding=0.0, relation="equality")
@@ -183,7 +184,7 @@ def bits_of_all(draw: Draw) -> Observation:
     return Observation(-_flip(draw.rng, problem, e, optimizer), value=optimizer.name)
 
 
-def _two_random_blocks(rng: np.random.Generator, sizes: Sequence[int]) -> tuple[BlockQuadratic, np.ndarray]:
+def _two_random_blocks(rng: np.random.Generator, sizes: Any) -> tuple[BlockQuadratic, np.ndarray]:
     """Two blocks with eigenvalues from 1 to 100, and a Gaussian error."""
     spectra = [np.exp(rng.uniform(0, np.log(100), size)) for size in sizes]
     problem = BlockQuadratic.from_spectra(spectra, seed=int(rng.integers(2**31)))
@@ -313,7 +314,7 @@ def _same_law(claim: Claim, observations: list[Observation]) -> Verdict:
     p, _ = _p_values(observations)
     numbers = ", ".join(f"{value:.2g}" for value in p)
     evidence = f"two-sample KS, {len(observations):,} v {len(observations):,}: p = {numbers}"
-    return claim.law_verdict(p, evidence, enough=len(observations) >= MIN_DRAWS)
+    return claim.law_verdict(list(p), evidence, enough=len(observations) >= MIN_DRAWS)
 
 
 def _another_law(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -340,4 +341,4 @@ def _deviates(claim: Claim, observations: list[Observation]) -> Verdict:
         f"the path rotated back deviates by {np.median(off):.2f} of its length (median), at least {off.min():.2g}"
     )
     # a single deviation could be magnified rounding: nearly every rotation must deviate
-    return claim.verdict(-off.max(), evidence, confirmed=np.mean(off > 1e-3) > 0.95)
+    return claim.verdict(-off.max(), evidence, confirmed=bool(np.mean(off > 1e-3) > 0.95))
