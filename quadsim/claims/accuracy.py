@@ -9,17 +9,8 @@ import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Option, Search
 from quadsim.claims.decimal_oracle import MANY_DIGITS, against_decimal, decimal_loss
-from quadsim.claims.ledger import (
-    UNDECIDED,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, exact_result, false, tested
+from quadsim.claims.observations import Draw, Observation, values_of
 from quadsim.claims.sampling import EPS, MIN_LOSS, diagonal_problem, one_block, rotation_3d
 from quadsim.engine.closed_form import modes
 from quadsim.engine.closed_form.exact import exact

@@ -13,19 +13,8 @@ from typing import Any
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import (
-    UNDECIDED,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    false,
-    least_slack,
-    refuted_as_stated,
-    standard_error,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, false, refuted_as_stated, tested
+from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
 from quadsim.claims.sampling import one_block, random_block
 from quadsim.engine.solver import solve

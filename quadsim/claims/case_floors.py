@@ -13,19 +13,8 @@ import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
 from quadsim.claims.attractors import ADAM, SIGMAS, finite_or_inf, settled_loss, start_near_cycle
-from quadsim.claims.ledger import (
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    least_slack,
-    proved,
-    standard_error,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved, tested
+from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
 from quadsim.claims.sampling import one_block, random_block, rotation_3d
 from quadsim.engine.solver import solve

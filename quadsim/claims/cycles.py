@@ -10,7 +10,8 @@ import itertools
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import Draw, Observation, false, proved
+from quadsim.claims.ledger import false, proved
+from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import one_block, random_block
 from quadsim.engine.solver import solve
 from quadsim.optimizers import Adam

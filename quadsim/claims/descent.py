@@ -6,7 +6,8 @@ import numpy as np
 
 from quadsim import theory
 from quadsim.claims.adversary import Axis, Matrix, Option, Search
-from quadsim.claims.ledger import Draw, Observation, false, proved
+from quadsim.claims.ledger import false, proved
+from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import loss_ratios, one_block, random_problem, random_start, two_blocks
 from quadsim.engine.closed_form import modes
 from quadsim.optimizers import GD, BlockGD

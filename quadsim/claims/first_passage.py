@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import Claim, Draw, Observation, Verdict, false, proved, tested, values_of
+from quadsim.claims.ledger import Claim, Verdict, false, proved, tested
+from quadsim.claims.observations import Draw, Observation, values_of
 from quadsim.claims.sampling import (
     MIN_LOSS,
     diagonal_problem,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import Draw, Observation, exact_result, proved
+from quadsim.claims.ledger import exact_result, proved
+from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.orbits import long_run
 from quadsim.claims.sampling import one_block, random_block, random_problem, random_start, run_compiled
 from quadsim.engine.solver import solve

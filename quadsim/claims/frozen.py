@@ -9,17 +9,8 @@ import numpy as np
 
 from quadsim import theory
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import (
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    least_slack,
-    proved,
-    values_of,
-)
+from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved
+from quadsim.claims.observations import Draw, Observation, least_slack, values_of
 from quadsim.claims.sampling import (
     EPS,
     diagonal_problem,

@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.ledger import (
-    MIN_P_VALUE,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    refuted,
-    values_of,
-)
+from quadsim.claims.ledger import MIN_P_VALUE, Claim, Verdict, exact_result, false, refuted
+from quadsim.claims.observations import Draw, Observation, values_of
 from quadsim.claims.sampling import EPS, random_problem_and_error, run_compiled
 from quadsim.engine.solver import solve
 from quadsim.optimizers import GD, OPTIMIZERS, Adam, FrozenAdam, HeavyBall, Nesterov, Optimizer

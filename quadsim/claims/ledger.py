@@ -19,6 +19,7 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.claims.adversary import Search
+from quadsim.claims.observations import Draw, Observation, least_slack
 
 PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
 INEQUALITY, EQUALITY, SAMPLE = "inequality", "equality", "sample"  # SAMPLE: a statement about a probability law
@@ -27,25 +28,6 @@ ROUNDING = 1e-9  # a loss ratio after some steps of the solver has an error of a
 TIGHT_TOL = 1e-6  # a tight bound must be met to this accuracy by every draw that is constructed to attain it
 MIN_VIOLATION = 1e-6  # a counterexample must violate the claim by more than this
 MIN_P_VALUE = 1e-6  # a true law is reported as violated for one seed in a million
-
-
-class Draw(NamedTuple):
-    """One draw: its number and its random stream."""
-
-    number: int
-    rng: np.random.Generator
-
-
-class Observation(NamedTuple):
-    """The result of a check on one draw.
-
-    ``slack``: relative to the bound; negative is a violation; for an identity, minus the relative deviation. ``gap``:
-    the distance from equality, where the draw is constructed to attain a tight bound. ``value``: data for the judge.
-    """
-
-    slack: float = np.inf
-    gap: float | None = None
-    value: Any = None
 
 
 class Verdict(NamedTuple):
@@ -215,22 +197,6 @@ def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
     if not all(one.value and one.slack < -MIN_VIOLATION for one in observations):
         return verdict._replace(verdict="not refuted", evidence="a counterexample does not have the stated number")
     return verdict._replace(evidence=verdict.evidence + ", with the stated numbers")
-
-
-def values_of(observations: Sequence[Observation]) -> np.ndarray:
-    """The values of the observations: (draws, ...)."""
-    return np.array([one.value for one in observations])
-
-
-def standard_error(sample: np.ndarray) -> Any:
-    """The standard error of the mean over the first axis; infinite for a single draw."""
-    return sample.std(axis=0, ddof=1) / np.sqrt(len(sample)) if len(sample) > 1 else np.inf
-
-
-def least_slack(observations: Sequence[Observation]) -> float:
-    """The smallest slack; NaN counts as a violation, −∞."""
-    slacks = np.array([one.slack for one in observations], dtype=float)
-    return float(np.where(np.isnan(slacks), -np.inf, slacks).min())
 
 
 def finite_or_none(value: float) -> float | None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from quadsim import theory
 from quadsim.claims.adversary import Axis, Search
-from quadsim.claims.ledger import Draw, Observation, exact_result, false, proved, tested
+from quadsim.claims.ledger import exact_result, false, proved, tested
+from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import (
     EPS,
     MIN_LOSS,

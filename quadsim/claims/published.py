@@ -7,19 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from quadsim import theory
-from quadsim.claims.ledger import (
-    HOLDS,
-    REFUTED,
-    UNDECIDED,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    least_slack,
-    paper,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import HOLDS, REFUTED, UNDECIDED, Claim, Verdict, paper, tested
+from quadsim.claims.observations import Draw, Observation, least_slack, values_of
 from quadsim.claims.sampling import case_draw
 from quadsim.engine.closed_form.exact import exact
 from quadsim.optimizers import GD, FrozenAdam

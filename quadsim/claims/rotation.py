@@ -8,20 +8,8 @@ import numpy as np
 
 from quadsim import theory
 from quadsim.claims.adversary import Axis, Search
-from quadsim.claims.ledger import (
-    ROUNDING,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    holds,
-    least_slack,
-    proved,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import ROUNDING, Claim, Verdict, exact_result, false, holds, proved, tested
+from quadsim.claims.observations import Draw, Observation, least_slack, values_of
 from quadsim.claims.sampling import diagonal_problem, one_block, random_start, run_compiled
 from quadsim.optimizers import FrozenAdam
 from quadsim.problems.block_quadratic import BlockQuadratic

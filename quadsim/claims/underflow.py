@@ -9,19 +9,8 @@ import numpy as np
 
 from quadsim.claims.attractors import ADAM
 from quadsim.claims.floors import orbit
-from quadsim.claims.ledger import (
-    HOLDS,
-    UNDECIDED,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    exact_result,
-    false,
-    standard_error,
-    tested,
-    values_of,
-)
+from quadsim.claims.ledger import HOLDS, UNDECIDED, Claim, Verdict, exact_result, false, tested
+from quadsim.claims.observations import Draw, Observation, standard_error, values_of
 from quadsim.claims.sampling import one_block
 from quadsim.engine.solver import solve
 from quadsim.engine.trajectory import Status

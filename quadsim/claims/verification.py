@@ -14,18 +14,8 @@ from quadsim._random import stream
 from quadsim._validation import InputError
 from quadsim.claims import adversary
 from quadsim.claims.adversary import Worst
-from quadsim.claims.ledger import (
-    LEDGER,
-    MIN_VIOLATION,
-    REFUTED,
-    Claim,
-    Draw,
-    Finding,
-    Observation,
-    Verdict,
-    finite_or_none,
-    select,
-)
+from quadsim.claims.ledger import LEDGER, MIN_VIOLATION, REFUTED, Claim, Finding, Verdict, finite_or_none, select
+from quadsim.claims.observations import Draw, Observation
 
 BATCH_SIZE = 25  # draws between two reports of progress
 MAX_DRAWS = 10**7

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Option, Search
-from quadsim.claims.ledger import Draw, Observation, exact_result, false, refuted_as_stated, tested
+from quadsim.claims.ledger import exact_result, false, refuted_as_stated, tested
+from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import MIN_LOSS, diagonal_problem, run_compiled
 from quadsim.engine.closed_form.exact import exact
 from quadsim.optimizers import GD

@@ -9,7 +9,7 @@ from kernels import compiled
 from quadsim import claims, optimizers, theory
 from quadsim.claims import accuracy, first_passage, invariances, ledger, rotation, verification
 from quadsim.claims import zipf as bigram
-from quadsim.claims.ledger import Draw, Observation
+from quadsim.claims.observations import Draw, Observation
 from quadsim.engine.closed_form import double_double, modal_trajectory, modes
 from quadsim.engine.closed_form.first_passage import FirstPassage
 from quadsim.problems.block_quadratic import BlockQuadratic

@@ -9,7 +9,7 @@ import pytest
 
 from quadsim import claims, theory
 from quadsim.claims import document, ledger, published, verification
-from quadsim.claims.ledger import Observation
+from quadsim.claims.observations import Observation
 
 ROOT = Path(__file__).parents[2]
 FIRST_SECTIONS = [one for one in claims.select(["1", "2", "3", "4"]) if "paper" not in one.id and one.id != "2-medians"]

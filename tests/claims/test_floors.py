@@ -7,7 +7,8 @@ import pytest
 
 from quadsim.claims import adversary, attractors, case_floors, cycles, orbits, underflow, verification
 from quadsim.claims import floors as floor_claims
-from quadsim.claims.ledger import LEDGER, Observation
+from quadsim.claims.ledger import LEDGER
+from quadsim.claims.observations import Observation
 from quadsim.engine.solver import solve
 from quadsim.optimizers import Adam
 from quadsim.problems.block_quadratic import BlockQuadratic

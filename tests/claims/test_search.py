@@ -12,7 +12,8 @@ from quadsim import claims, theory
 from quadsim._validation import InputError
 from quadsim.claims import adversary, document, ledger, verification
 from quadsim.claims.adversary import Axis, Matrix, Option, Search
-from quadsim.claims.ledger import EQUALITY, EXACT, INEQUALITY, PROVED, SAMPLE, TESTED, Observation
+from quadsim.claims.ledger import EQUALITY, EXACT, INEQUALITY, PROVED, SAMPLE, TESTED
+from quadsim.claims.observations import Observation
 
 ROOT = Path(__file__).parents[2]
 ASSERTED = [one for one in claims.select() if one.status in (PROVED, EXACT, TESTED)]
