@@ -40,20 +40,20 @@ def decimal_loss(
         for lam, c in zip(values.tolist(), e.tolist(), strict=True):
             first = 1 - Decimal(lr) * Decimal(lam)
             if isinstance(optimizer, GD):
-                square = most = first ** (2 * t)
+                square = largest = first ** (2 * t)
             else:
                 total, product = ((1 + b) * first, b * first) if isinstance(optimizer, Nesterov) else (first + b, b)
-                square = most = _recurred(total, product, first, t) ** 2
-                gap, lean = product - total**2 / 4, (first - total / 2) ** 2
+                square = largest = _solution(total, product, first, t) ** 2
+                gap, offset = product - total**2 / 4, (first - total / 2) ** 2
                 if gap > 0:
-                    height = min(1 + lean / gap, (1 + t * (lean / product).sqrt()) ** 2)
-                    most = max(square, product**t * height)
+                    height = min(1 + offset / gap, (1 + t * (offset / product).sqrt()) ** 2)
+                    largest = max(square, product**t * height)
             loss += Decimal(lam) * Decimal(c) ** 2 * square / 2
-            envelope += Decimal(lam) * Decimal(c) ** 2 * most / 2
+            envelope += Decimal(lam) * Decimal(c) ** 2 * largest / 2
         return loss, envelope
 
 
-def _recurred(total: Decimal, product: Decimal, first: Decimal, t: int) -> Decimal:
+def _solution(total: Decimal, product: Decimal, first: Decimal, t: int) -> Decimal:
     """p_t of p_(s+1) = total·p_s − product·p_(s−1) from p_0 = 1, p_1 = first, by squaring the companion matrix."""
     a, b, c, d = total, -product, Decimal(1), Decimal(0)
     p, q, r, s = Decimal(1), Decimal(0), Decimal(0), Decimal(1)
