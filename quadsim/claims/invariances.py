@@ -136,7 +136,8 @@ def adam_and_rotations(draw: Draw) -> Observation:
 def bits(draw: Draw) -> Observation:
     """Sign flips of coordinates flip the float64 path bit for bit (minimizer 0, given settings) for each built-in
     optimizer whose rule is coordinatewise, or acts on blocks and does not depend on the order of coordinates. For Adam
-    with ε = 0, scaling blocks by powers of two, or start and lr together, scales the path bit for bit.
+    with ε = 0, scaling blocks by powers of two changes no bit of the path, and scaling start and lr together by a power
+    of two scales it exactly.
 
     Rounding to nearest treats x and −x alike, so a sum or product of flipped numbers is the flipped sum or product, to
     the bit. A coordinatewise rule (scope "coordinate") is an odd function of the gradients of its coordinate. A rule

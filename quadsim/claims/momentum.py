@@ -76,8 +76,8 @@ def heavy_ball_rises(draw: Draw) -> Observation:
 
     For κ > 3+2√2 the loss from the eigenvector of L increases in the first step: by the equality in 4a the first factor
     is ρ²(2+ρ)², and the envelope peaks near t = √κ/2 at about κ/e² times the first loss. A mode strictly between the
-    ends oscillates, so for every κ > 1 its loss passes near zero and increases again. Only from the eigenvector of μ
-    does the loss decrease monotonically. The check draws κ ≥ 100 and examines 30 steps.
+    ends oscillates, so for every κ > 1 its loss passes near zero and increases again. From the eigenvector of μ alone
+    the loss decreases. The check draws κ ≥ 100 and examines 30 steps.
     """
     problem = random_problem(draw.rng, min_kappa=100)
     return Observation(1 - loss_ratios(problem, HeavyBall(), random_start(draw.rng, problem), 30).max(initial=0))
