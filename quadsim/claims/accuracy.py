@@ -24,9 +24,17 @@ ILL = {10**3: 2e-10, 10**5: 2e-6, 10**6: 2e-4}  # change of heavy ball's loss by
 GD_ERROR, MOMENTUM_ERROR, TUNED_ERROR, DENSE_ERROR = 1.4, 5.0, 3.0, 8.0  # measured constants, in units of eps
 NAIVE_STEPS = (10**6, 10**9, 10**12)
 SETTINGS: tuple[Optimizer, ...] = (
-    GD(), BlockGD(), HeavyBall(), HeavyBall(momentum=0.9), HeavyBall(lr=1e-4, momentum=0.99), Nesterov(),
-    Nesterov(lr=1e-4), Nesterov(lr=1e-4, momentum=0.5), FrozenAdam(), FrozenAdam(beta1=0.9),
-)  # fmt: skip
+    GD(),
+    BlockGD(),
+    HeavyBall(),
+    HeavyBall(momentum=0.9),
+    HeavyBall(lr=1e-4, momentum=0.99),
+    Nesterov(),
+    Nesterov(lr=1e-4),
+    Nesterov(lr=1e-4, momentum=0.5),
+    FrozenAdam(),
+    FrozenAdam(beta1=0.9),
+)
 # Nine eigenvalues (both ends, and seven at these shares of ln κ), coefficients, scale and step.
 MODES = (
     Axis("kappa", 1, 1e12, log=True),
