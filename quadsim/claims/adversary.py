@@ -1,9 +1,9 @@
 """Adversarial search: the smallest margin of an inequality over problems, starts and settings.
 
 Random draws are weak evidence for an inequality: they rarely come near a stability threshold. A claim declares what an
-adversary may choose (`Axis`) and the margin that is left (`Search`); `search` minimises it by differential evolution
-from a Latin hypercube, polishes with the Nelder–Mead method and confirms the best points. No theory and no known
-counterexample is used. scipy's differential_evolution has no confirmation of candidates and no restarts.
+adversary may choose (`Axis`) and the margin (`Search`); `search` minimises the margin by differential evolution from a
+Latin hypercube, polishes with the Nelder–Mead method and confirms the best points. It uses no theory and no known
+counterexample. scipy's differential_evolution has no confirmation of candidates and no restarts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Axis:
         return self.count or 1
 
     def decode(self, unit: np.ndarray) -> np.ndarray:
-        """From the unit cube (points, width) to values (points,), or (points, count) if it has a count."""
+        """Map points of the unit cube (points, width) to values (points,), or (points, count) if there is a count."""
         ends = np.array([self.low, self.high])
         low, high = np.log(ends) if self.log else ends
         values = low + (high - low) * unit
@@ -50,7 +50,7 @@ class Axis:
         return values if self.count else values[:, 0]
 
     def part(self, number: int, parts: int) -> Axis:
-        """One of several equal parts of it."""
+        """One of several equal parts of the axis."""
         ends = self.decode(np.array([[number / parts], [(number + 1) / parts]]) * np.ones(self.width))
         low, high = ends.reshape(2, -1)[:, 0].tolist()
         return replace(self, low=low, high=high)
@@ -104,24 +104,24 @@ class Matrix(Axis):
 
 @dataclass(frozen=True)
 class Search:
-    """What an adversary may choose, and what it minimises.
+    """What an adversary may choose, and the margin that it minimises.
 
     Attributes
     ----------
     axes : sequence of Axis
         The problem, the start and the settings.
     margin : callable
-        Room left at one point, given the axes' values by name; negative is a violation, infinite a point that the claim
-        does not speak of, NaN a violation. With ``batch`` it takes arrays with one row for each point.
+        The margin at one point, given the values of the axes by name. A negative margin or NaN is a violation; it is
+        infinite where the claim makes no statement. With ``batch`` it takes arrays with one row for each point.
     confirm : callable, optional
-        The same, more accurate and slower: a long run instead of a short one. Only confirmed margins are reported.
+        A slower and more accurate margin, from a long run instead of a short one. Only confirmed margins are reported.
     evaluations : int
-        How often the margin is evaluated by default, in all islands together.
+        Default number of evaluations of the margin, in all islands together.
     rounding : float, optional
-        A violation up to this is attributed to rounding; the claim's own by default.
+        Violations up to this are attributed to rounding; by default the rounding of the claim.
     strata : str, optional
-        The axis that the islands divide among them, so that a margin that is small at one end of it does not draw all
-        of them there.
+        The axis that the islands divide among them, so that a margin that is small at one end of it does not attract
+        all islands to that end.
     """
 
     axes: Sequence[Axis]
@@ -142,7 +142,7 @@ class Search:
         return sum(axis.width for axis in self.axes)
 
     def decode(self, points: np.ndarray) -> dict[str, np.ndarray]:
-        """The axes' values at points of the unit cube (points, width)."""
+        """The values of the axes at points of the unit cube (points, width)."""
         ends = np.cumsum([axis.width for axis in self.axes])
         return {
             axis.name: axis.decode(points[:, end - axis.width : end]) for axis, end in zip(self.axes, ends, strict=True)
@@ -154,55 +154,57 @@ class Search:
         values = self.decode(points)
         with np.errstate(all="ignore"):
             if self.batch:
-                found = np.asarray(function(**values), dtype=float)
+                margins = np.asarray(function(**values), dtype=float)
             else:
                 rows = [{name: value[k] for name, value in values.items()} for k in range(len(points))]
-                found = np.array([_admissible(function, row) for row in rows])
-        return np.where(np.isnan(found), -np.inf, found)
+                margins = np.array([_admissible(function, row) for row in rows])
+        return np.where(np.isnan(margins), -np.inf, margins)
 
 
 class Worst(NamedTuple):
-    """The smallest confirmed margin, where it is, and how many evaluations were spent."""
+    """The smallest confirmed margin, its point, and the number of evaluations."""
 
     margin: float
     at: dict[str, Any]
     evaluations: int
 
 
-def search(one: Search, rng: np.random.Generator, evaluations: int, island: int = 0) -> Worst:
+def search(task: Search, rng: np.random.Generator, evaluations: int, island: int = 0) -> Worst:
     """One island: minimise the margin with about this many evaluations, confirmations included."""
-    one = one.of_island(island)
+    task = task.of_island(island)
     local = int(POLISH_SHARE * evaluations)
-    point, margin, spent = _evolve(one, rng, evaluations - local)
-    if local > one.width and np.isfinite(margin):
-        polished, more = _polish(one, point, local)
-        found = float(one.margins(polished[None], confirmed=True)[0])
-        point, margin, spent = (polished, found, spent + more) if found < margin else (point, margin, spent + more)
-    at = {name: np.asarray(value[0]).tolist() for name, value in one.decode(point[None]).items()}
+    point, margin, spent = _evolve(task, rng, evaluations - local)
+    if local > task.width and np.isfinite(margin):
+        polished, more = _polish(task, point, local)
+        spent += more
+        confirmed = float(task.margins(polished[None], confirmed=True)[0])
+        if confirmed < margin:
+            point, margin = polished, confirmed
+    at = {name: np.asarray(value[0]).tolist() for name, value in task.decode(point[None]).items()}
     return Worst(margin, at, spent)
 
 
-def least(found: Sequence[Worst]) -> Worst:
+def least(islands: Sequence[Worst]) -> Worst:
     """The worst of several islands, with the evaluations of all."""
-    worst = min(found, key=lambda one: one.margin)
-    return worst._replace(evaluations=sum(one.evaluations for one in found))
+    worst = min(islands, key=lambda island: island.margin)
+    return worst._replace(evaluations=sum(island.evaluations for island in islands))
 
 
-def _evolve(one: Search, rng: np.random.Generator, evaluations: int) -> tuple[np.ndarray, float, int]:
+def _evolve(task: Search, rng: np.random.Generator, evaluations: int) -> tuple[np.ndarray, float, int]:
     """Differential evolution (Storn and Price 1997) in the unit cube with reflecting bounds, restarted when it stalls.
 
-    Returns the best point, its margin and the evaluations spent.
+    Returns the best point, its margin and the number of evaluations.
     """
-    count = int(np.clip(MEMBERS_PER_AXIS * one.width, MIN_POPULATION, max(MIN_POPULATION, evaluations // 8)))
-    points = _latin_hypercube(rng, count, one.width)
-    margins, spent = _confirmed_margins(one, rng, points, np.inf)
+    count = int(np.clip(MEMBERS_PER_AXIS * task.width, MIN_POPULATION, max(MIN_POPULATION, evaluations // 8)))
+    points = _latin_hypercube(rng, count, task.width)
+    margins, spent = _confirmed_margins(task, rng, points, np.inf)
     record, stalled = (points[0], np.inf), 0
     while spent + count <= evaluations:
         lowest = float(margins.min())
         if stalled >= PATIENCE:
-            record = min(record, (points[np.argmin(margins)], lowest), key=lambda one: one[1])
-            points = _latin_hypercube(rng, count, one.width)
-            (margins, more), stalled = _confirmed_margins(one, rng, points, np.inf), 0
+            record = min(record, (points[np.argmin(margins)], lowest), key=lambda pair: pair[1])
+            points = _latin_hypercube(rng, count, task.width)
+            (margins, more), stalled = _confirmed_margins(task, rng, points, np.inf), 0
             spent += more
             continue
         partners = np.array([rng.choice(count, 3, replace=False) for _ in range(count)])
@@ -212,14 +214,15 @@ def _evolve(one: Search, rng: np.random.Generator, evaluations: int) -> tuple[np
         mutants = np.abs(base + scale * (points[partners[:, 1]] - points[partners[:, 2]]))
         mutants = np.clip(1 - np.abs(1 - mutants), 0, 1)
         crossed = rng.uniform(size=points.shape) < CROSSOVER
-        crossed[np.arange(count), rng.integers(one.width, size=count)] = True
+        crossed[np.arange(count), rng.integers(task.width, size=count)] = True
         trial = np.where(crossed, mutants, points)
-        found, more = _confirmed_margins(one, rng, trial, lowest)
+        trial_margins, more = _confirmed_margins(task, rng, trial, lowest)
         spent += more
-        stalled = 0 if found.min() < lowest - MIN_IMPROVEMENT * max(abs(lowest), MIN_IMPROVEMENT) else stalled + 1
-        better = found <= margins
-        points, margins = np.where(better[:, None], trial, points), np.where(better, found, margins)
-    best, margin = min(record, (points[np.argmin(margins)], float(margins.min())), key=lambda one: one[1])
+        improved = trial_margins.min() < lowest - MIN_IMPROVEMENT * max(abs(lowest), MIN_IMPROVEMENT)
+        stalled = 0 if improved else stalled + 1
+        points = np.where((trial_margins <= margins)[:, None], trial, points)
+        margins = np.minimum(trial_margins, margins)
+    best, margin = min(record, (points[np.argmin(margins)], float(margins.min())), key=lambda pair: pair[1])
     return best, margin, spent
 
 
@@ -229,42 +232,40 @@ def _latin_hypercube(rng: np.random.Generator, count: int, width: int) -> np.nda
 
 
 def _confirmed_margins(
-    one: Search, rng: np.random.Generator, points: np.ndarray, best: float
+    task: Search, rng: np.random.Generator, points: np.ndarray, best: float
 ) -> tuple[np.ndarray, int]:
-    """The margins at points, and the evaluations spent. Margins below the best so far count only if confirmed, since a
-    long transient would mislead the search: the lowest and some others are confirmed, the rest discarded.
+    """The margins at points, and the number of evaluations.
+
+    A margin below the best so far counts only if it is confirmed, since a long transient would mislead the search: the
+    lowest margins and some others are confirmed, the rest are discarded.
     """
-    margins = one.margins(points)
-    if one.confirm is None:
-        return margins, len(points)
+    margins = task.margins(points)
     lowest = np.argsort(margins, kind="stable")
     lowest = lowest[margins[lowest] < best]
-    if not lowest.size:
+    if task.confirm is None or not lowest.size:
         return margins, len(points)
     chosen = np.append(lowest[:MAX_CONFIRMED], rng.permutation(lowest[MAX_CONFIRMED:])[:MAX_CONFIRMED])
-    found = one.margins(points[chosen], confirmed=True)
     margins[lowest] = np.inf
-    margins[chosen] = found
+    margins[chosen] = task.margins(points[chosen], confirmed=True)
     return margins, len(points) + chosen.size
 
 
-def _polish(one: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarray, int]:
-    """The Nelder–Mead method from a point, within the unit cube."""
+def _polish(task: Search, start: np.ndarray, evaluations: int) -> tuple[np.ndarray, int]:
+    """The Nelder–Mead method from a point, within the unit cube; the best point and the number of evaluations."""
     from scipy.optimize import minimize
 
     def margin(x: np.ndarray) -> float:
-        return float(one.margins(np.clip(x, 0, 1)[None])[0])
+        return float(task.margins(np.clip(x, 0, 1)[None])[0])
 
     simplex = np.vstack([start, start + 0.02 * np.where(start > 0.5, -1, 1)[:, None] * np.eye(start.size)])
+    options: Any = {"maxfev": evaluations, "initial_simplex": simplex}
     with np.errstate(all="ignore"):
-        found = minimize(
-            margin, start, method="Nelder-Mead", options={"maxfev": evaluations, "initial_simplex": simplex}
-        )
-    return np.clip(found.x, 0, 1), int(found.nfev)
+        result = minimize(margin, start, method="Nelder-Mead", options=options)
+    return np.clip(result.x, 0, 1), int(result.nfev)
 
 
 def _admissible(function: Callable[..., Any], row: dict[str, Any]) -> float:
-    """The margin at one point; infinite where the problem is not valid, such as a block that is too ill-conditioned."""
+    """The margin at one point; infinite where the problem is invalid, such as a block that is too ill-conditioned."""
     try:
         return float(function(**row))
     except InputError:

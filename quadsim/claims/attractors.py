@@ -1,30 +1,20 @@
-"""Ledger 5g: the floor of Adam at a constant learning rate, measured.
+"""Ledger 5g: the measured floor of Adam at a constant learning rate.
 
-Here ε = 0, and β1 = 0 unless stated. v begins at the first squared gradient, which changes no limit.
+ε = 0, and β1 = 0 unless stated. v begins at the first squared gradient, which changes no limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import (
-    MIN_VIOLATION,
-    UNDECIDED,
-    Claim,
-    Draw,
-    Observation,
-    Verdict,
-    false,
-    least_slack,
-    refuted,
-    tested,
-    verdict_of,
-)
+from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, false, refuted_as_stated, tested
+from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
 from quadsim.claims.sampling import one_block, random_block
 from quadsim.engine.solver import solve
@@ -36,58 +26,48 @@ from quadsim.theory import floors
 ADAM = Adam(lr=0.01, beta1=0.0, eps=0.0, init="gradient")
 LARGEST_Q = 0.26  # of 5g-constant, in units of √(1−β2)
 FRUSTRATED = 1.3 * np.eye(3) - 0.3
-MEASURED = {0.9: 3.7839, 0.99: 3.8891, 0.999: 3.8989}  # its floors in units of lr²/8
+MEASURED = {0.9: 3.7839, 0.99: 3.8891, 0.999: 3.8989}  # floors of FRUSTRATED in units of lr²/8
 MOMENTUM_BAND = (1.01, 1.25)  # of 5g-momentum
 SIGMAS = 3.0  # standard errors
 
 
-def time_averages(
-    draws: Sequence[Draw], blocks: list[np.ndarray], beta1: float, betas: list[float], before: int, counted: int
-) -> np.ndarray:
-    """The mean loss at lr = 1 of one run on each block, from a start near the size of the cycles."""
-    share = (1 - beta1) / (1 + beta1)
-    runs = [
-        long_run(
-            block[None],
-            start_near_cycle(draw.rng, len(block), share)[None],
-            beta2,
-            before=before,
-            counted=counted,
-            beta1=beta1,
-        )
-        for draw, block, beta2 in zip(draws, blocks, betas, strict=True)
-    ]
-    return np.array([run.loss[0] for run in runs])
+def time_average(
+    rng: np.random.Generator, block: np.ndarray, beta2: float, before: int, counted: int, beta1: float = 0.0
+) -> float:
+    """The mean loss of Adam on a block at lr = 1, from a start near a 2-cycle."""
+    start = start_near_cycle(rng, len(block), (1 - beta1) / (1 + beta1))
+    return long_run(block[None], start[None], beta2, before=before, counted=counted, beta1=beta1).loss[0]
 
 
 def settled_loss(problem: BlockQuadratic, adam: Adam, start: np.ndarray, steps: int) -> float:
-    """The mean loss over the second half of a long run, of every k-th step; k is odd, to sample both ends of 2-cycles.
-    NaN for a run that underflowed (5i).
+    """The mean loss over the second half of a long run; NaN if it underflowed (5i).
+
+    The mean is over every k-th step, k odd, so that both points of a 2-cycle are sampled.
     """
     run = solve(problem, adam, w0=start, tol=0, max_steps=steps, record=(steps // 4095 + 1) | 1)
     return float(run.loss[run.loss.size // 2 :].mean()) if run.status is Status.MAX_STEPS else np.nan
 
 
 def start_near_cycle(rng: np.random.Generator, size: int, lr: float) -> np.ndarray:
-    """A start at about the size of the cycles, from which the contraction of 5i is mild."""
+    """A start of about the size of a 2-cycle, from which the contraction of 5i is mild."""
     return lr * rng.choice([-1.0, 1.0], size) * rng.uniform(0.4, 0.6, size)
 
 
-# Axes of the searches of 5g. v₀ is in units of g₀²; starts lie within lr of the minimizer in each coordinate, so that
-# they are in the basin of any 2-cycle.
+# Axes of the searches of 5g. v₀ is in units of g₀². Each coordinate of a start is within lr of the minimizer, so that
+# the basin of every 2-cycle can be reached.
 V0, GAP = Axis("v0", 0.1, 10, log=True), Axis("gap", 0.03, 0.95, log=True)
-REACH = 10.0  # couplings are up to so many times the threshold of stability, or down to such a part of it
+REACH = 10.0  # couplings are between 1/REACH and REACH times the threshold of stability
 MIN_EIGENVALUE = 0.01
-LONGER = 12  # times the steps of a search, to confirm its result
+LONGER = 12  # factor on the steps of a search, to confirm its result
 KICK = 1e-3  # relative to e
 
 
 def coupled(scales: np.ndarray, couplings: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """Blocks DCD whose couplings are measured by the threshold of stability.
+    """Blocks DCD with couplings in units of the threshold of stability.
 
-    D = diag(1, scales), and C_ij is ± a multiple of (1−β2)/(1+3β2), between 1/10 and 10: in the pair [[1, b], [b, 1]]
-    that is the |b| from which on the lower 2-cycle is unstable (5d, 5e). Eigenvalues of C below 0.01 are lifted to it:
-    along flatter directions runs take too long to settle (5d).
+    D = diag(1, scales), and ±C_ij is between 1/10 and 10 times (1−β2)/(1+3β2), the least |b| at which the lower 2-cycle
+    of the pair [[1, b], [b, 1]] is unstable (5d, 5e). Eigenvalues of C below 0.01 are raised to it: along flatter
+    directions runs take too long to settle (5d).
     """
     n = scales.shape[1] + 1
     c = np.zeros((len(gap), n, n))
@@ -100,28 +80,34 @@ def coupled(scales: np.ndarray, couplings: np.ndarray, gap: np.ndarray) -> np.nd
 
 
 def _floor_search(margin: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], size: int) -> Search:
-    """A search over blocks, starts, v₀ and β2 for a margin of blocks, 1 − β2 and mean losses: one for all of 5g."""
+    """A search over blocks, starts, v₀ and β2, for a margin of blocks, 1 − β2 and mean losses."""
 
-    def of_runs(longer: int) -> Callable[..., np.ndarray]:
-        def margins(scales: np.ndarray, couplings: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray) -> Any:
-            h = coupled(scales, couplings, gap)
-            g, steps = np.einsum("kij,kj->ki", h, e), longer * np.maximum(1500, 150 / gap)
-            run = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps, kick=KICK)
-            return finite_or_inf(margin(h, gap, run.loss))
-
-        return margins
+    def margins(
+        scales: np.ndarray, couplings: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int = 1
+    ) -> np.ndarray:
+        h = coupled(scales, couplings, gap)
+        g = np.einsum("kij,kj->ki", h, e)
+        return finite_or_inf(margin(h, gap, _mean_losses(h, e, v0[:, None] * g * g, gap, longer)))
 
     scales, couplings = Axis("scales", 0.25, 4, size - 1, log=True), Axis("couplings", -1, 1, size * (size - 1) // 2)
     axes = [scales, couplings, Axis("e", -1, 1, size), V0, GAP]
-    return Search(axes, of_runs(1), of_runs(LONGER), evaluations=24_000, batch=True, rounding=1e-6, strata="gap")
+    confirm = functools.partial(margins, longer=LONGER)
+    return Search(axes, margins, confirm, evaluations=24_000, batch=True, rounding=1e-6, strata="gap")
+
+
+def _mean_losses(h: np.ndarray, e: np.ndarray, v: np.ndarray, gap: np.ndarray, longer: int) -> np.ndarray:
+    """Time averages at lr = 1 over a number of steps that grows with 1/(1 − β2)."""
+    steps = longer * np.maximum(1500, 150 / gap)
+    return long_run(h, e, 1 - gap, v=v, before=steps, counted=steps, kick=KICK).loss
 
 
 def finite_or_inf(margins: np.ndarray) -> np.ndarray:
-    """Margins, infinite where a run ended at the optimum or left float64's range."""
+    """Margins, infinite where a run ended at the optimum or left the range of float64."""
     return np.where(np.isfinite(margins), margins, np.inf)
 
 
-def _floor_depth(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
+def _q(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """q of 5g from blocks and mean losses at lr = 1."""
     return 1 - loss / np.array([floors.floor(block, 1.0) for block in h])
 
 
@@ -130,69 +116,55 @@ def _stable_width(gap: np.ndarray) -> np.ndarray:
     return gap / (2 - gap)
 
 
-@tested(
-    "5g",
-    "The floor of Adam at β1 = 0 and ε = 0: the time-average loss is (lr²/8) SDP(H)(1−q) with q ≥ 0, whether or not a "
-    "2-cycle is stable. How large q can be is open; on a stable 2-cycle q ≤ (1−β2)/(1+β2), by 5e.",
-    draws=100,
-    rounding=2e-4,  # a mean over 20,000 steps of a wandering loss
-    batch=True,
-    search=_floor_search(lambda h, gap, loss: _floor_depth(h, loss), 3),
-)
-def law_of_the_floor(draws: Sequence[Draw]) -> list[Observation]:
-    """No proof is known. Heuristic for β2 → 1: v changes slowly, so e follows gradient descent preconditioned by D =
-    diag(√v)/lr. It shrinks while λmax(D^(−½)HD^(−½)) < 2 and grows beyond, and v follows e, so both balance at that
-    edge of stability. There e lies in the kernel of 2D − H. Put Λ = 2D ⪰ H and X for the second moments of 2e/lr: then
-    (Λ − H)X = 0, and v_i = mean of g_i², with He = 2De, gives X_ii = 1. These are the conditions of optimality of
-    SDP(H), and the mean loss is (lr²/8)⟨H, X⟩.
+# rounding: a mean over 20,000 steps of a loss that is not periodic
+@tested("5g", draws=100, rounding=2e-4, search=_floor_search(lambda h, gap, loss: _q(h, loss), 3))
+def law_of_the_floor(draw: Draw) -> Observation:
+    """The floor of Adam at β1 = 0 and ε = 0: the time-average loss is (lr²/8) SDP(H)(1−q) with q ≥ 0, whether or not a
+    2-cycle is stable. How large q can be is an open question; on a stable 2-cycle q ≤ (1−β2)/(1+β2), by 5e.
 
-    What is proved: on every 2-cycle q ≥ 0, as ⟨H, ssᵀ⟩ ≤ SDP(H) (5c); on a stable one q ≤ (1−β2)/(1+β2) (5e); the part
-    ⅛ΔᵀHΔ of the mean loss is at most (lr²/8) SDP(H) on every bounded orbit (5f), which leaves the midpoints' part
-    ½cᵀHc. Upper bounds on q that an earlier ledger stated are false (5g-constant, 5g-envelope). Draws: random,
+    No proof is known. Heuristic for β2 → 1: v changes slowly, so e follows gradient descent preconditioned by D =
+    diag(√v)/lr. It shrinks while λmax(D^(−½)HD^(−½)) < 2 and grows when λmax is larger, and v follows e, so both
+    balance at this edge of stability. There e lies in the kernel of 2D − H. Put Λ = 2D ⪰ H, and let X be the second
+    moments of 2e/lr: then (Λ − H)X = 0, and v_i = mean of g_i², with He = 2De, gives X_ii = 1. These are the optimality
+    conditions of SDP(H), and the mean loss is (lr²/8)⟨H, X⟩.
+
+    What is proved: on every 2-cycle q ≥ 0, as ⟨H, ssᵀ⟩ ≤ SDP(H) (5c); on a stable one q ≤ (1−β2)/(1+β2) (5e); on every
+    bounded orbit the term ⅛ΔᵀHΔ of the mean loss is at most (lr²/8) SDP(H) (5f), which leaves the term ½cᵀHc of the
+    midpoints. Upper bounds on q that were stated earlier are false (5g-constant, 5g-envelope). Draws: random,
     frustrated and two-dimensional blocks, β2 from 0.3 to 0.999.
     """
-    betas = [(0.9, 0.5, 0.99, 0.3, 0.999)[draw.number % 5] for draw in draws]
-    blocks = [_frustrated_or_random_block(draw.rng) for draw in draws]
-    found = time_averages(draws, blocks, 0.0, betas, 20_000, 20_000)
-    return [
-        Observation(float(1 - average / floors.floor(block, 1.0))) for block, average in zip(blocks, found, strict=True)
-    ]
+    block, beta2 = _frustrated_or_random_block(draw.rng), (0.9, 0.5, 0.99, 0.3, 0.999)[draw.number % 5]
+    return Observation(1 - time_average(draw.rng, block, beta2, 20_000, 20_000) / floors.floor(block, 1.0))
 
 
 def _frustrated_or_random_block(rng: np.random.Generator) -> np.ndarray:
-    """A random block; or a frustrated one, in which no sign vector suits every pair of coordinates; or a pair."""
+    """A random block; or a frustrated one, in which no sign vector is best for every pair of coordinates; or a pair."""
     kind = rng.uniform()
     if kind < 0.6:
         return random_block(rng, int(rng.integers(1, 8)), 1e3)
     size = int(rng.choice([3, 5, 7])) if kind < 0.8 else 2
-    a = float(rng.uniform(0.05, 0.95)) / (size - 1)
+    a = rng.uniform(0.05, 0.95) / (size - 1)
     return (1 + a) * np.eye(size) - a
 
 
 @tested(
-    "5g-width",
-    "On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.",
-    draws=100,
-    rounding=2e-4,
-    batch=True,
-    search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / np.sqrt(gap), 3),
+    "5g-width", draws=100, rounding=2e-4, search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
 )
-def width_of_the_floor(draws: Sequence[Draw]) -> list[Observation]:
-    """No proof, and not sharp: it remains after narrower bounds were refuted. Searches over blocks of two, three and
-    four coordinates have found q up to 0.83 at β2 = 0.1, 0.44 at 0.5, 0.24 at 0.7, 0.17 at 0.8, 0.092 at 0.9, 0.051 at
-    0.95 and 0.0081 at 0.99 (measured once): lower bounds on the true envelope, up to twice (1−β2)/(1+β2) and growing
-    with the size of the block.
+def width_of_the_floor(draw: Draw) -> Observation:
+    """On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.
+
+    No proof is known, and the bound is not sharp; narrower bounds were refuted. Searches over blocks of two, three and
+    four coordinates found q up to 0.83 at β2 = 0.1, 0.44 at 0.5, 0.24 at 0.7, 0.17 at 0.8, 0.092 at 0.9, 0.051 at 0.95
+    and 0.0081 at 0.99 (measured once): lower bounds on the true envelope, up to twice (1−β2)/(1+β2) and growing with
+    the size of the block.
     """
-    betas = [(0.1, 0.3, 0.5, 0.7, 0.9, 0.97)[draw.number % 6] for draw in draws]
-    blocks = [random_block(draw.rng, int(draw.rng.integers(1, 4)), 1e3) for draw in draws]
-    found = time_averages(draws, blocks, 0.0, betas, 20_000, 20_000)
-    return [
-        Observation(float(1 - (1 - average / floors.floor(block, 1.0)) / np.sqrt(1 - beta2)))
-        for block, beta2, average in zip(blocks, betas, found, strict=True)
-    ]
+    beta2 = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97)[draw.number % 6]
+    block = random_block(draw.rng, int(draw.rng.integers(1, 4)), 1e3)
+    q = 1 - time_average(draw.rng, block, beta2, 20_000, 20_000) / floors.floor(block, 1.0)
+    return Observation(1 - q / np.sqrt(1 - beta2))
 
 
-# β2, H, e₀ with v₀ = g₀² at lr = 1, and the measured q: the low 2-cycle has just lost its stability.
+# β2, H, e₀ with v₀ = g₀² at lr = 1, and the measured q: the lower 2-cycle has just lost its stability.
 DEEP = (
     (0.6, [[1, -0.162], [-0.162, 1]], (0.4825, 0.4989), 0.3350),
     (0.7, [[1, -0.102], [-0.102, 1]], (0.513, 0.487), 0.2281),
@@ -201,12 +173,12 @@ DEEP = (
 
 
 def _stored_q(beta2: float, h: Any, e: Any) -> float:
-    """q of a long run of the solver and of the oracle from a stored start; NaN if the two differ by more than 1e-3."""
+    """q of a long run of the oracle from a stored start; NaN if q of the solver differs by more than 1e-3."""
     block = np.array(h, dtype=float)
     run = long_run(block[None], np.array([e]), beta2, before=50_000, counted=100_000)
     solved = settled_loss(one_block(block), replace(ADAM, lr=1.0, beta2=beta2), np.array(e), 60_000)
     q = 1 - np.array([run.loss[0], solved]) / floors.floor(block, 1.0)
-    return float(q[0]) if abs(q[0] - q[1]) < 1e-3 else np.nan
+    return q[0] if abs(q[0] - q[1]) < 1e-3 else np.nan
 
 
 def _old_width(gap: Any) -> Any:
@@ -216,43 +188,38 @@ def _old_width(gap: Any) -> Any:
 
 @false(
     "5g-constant",
-    "q of 5g is at most 0.26√(1−β2) for every β2.",
     draws=len(DEEP),
-    search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / (LARGEST_Q * np.sqrt(gap)), 2),
+    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / (LARGEST_Q * np.sqrt(gap)), 2),
 )
 def constant_for_all(draw: Draw) -> Observation:
-    """An earlier statement of the law. For β2 below about 0.78 the stable cycle (1, 1) of the pair [[1, b], [b, 1]]
-    with b slightly above −(1−β2)/(1+3β2) is a counterexample, by 5e; the runs of 5g-envelope are others. It fails at
-    larger β2 too: 0.0834 at β2 = 0.9, where it allows 0.0822, in two dimensions, and 0.092 in four (measured once).
+    """q of 5g is at most 0.26√(1−β2) for every β2.
+
+    An earlier statement of the law. For β2 below about 0.78 the stable cycle (1, 1) of the pair [[1, b], [b, 1]] with b
+    slightly above −(1−β2)/(1+3β2) is a counterexample, by 5e; the runs of 5g-envelope are others. The statement is also
+    false at larger β2: at β2 = 0.9, where it allows 0.0822, q is 0.0834 in two dimensions and 0.092 in four (measured
+    once).
     """
     beta2, h, e, _ = DEEP[draw.number % len(DEEP)]
-    return Observation(1 - _stored_q(beta2, h, e) / (LARGEST_Q * float(np.sqrt(1 - beta2))))
+    return Observation(1 - _stored_q(beta2, h, e) / (LARGEST_Q * np.sqrt(1 - beta2)))
 
 
 @false(
     "5g-envelope",
-    "q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.",
     draws=len(DEEP),
-    judge=lambda claim, observations: _refuted_as_stated(claim, observations),
-    search=_floor_search(lambda h, gap, loss: 1 - _floor_depth(h, loss) / _old_width(gap), 2),
+    judge=refuted_as_stated,
+    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / _old_width(gap), 2),
 )
 def envelope(draw: Draw) -> Observation:
-    """An earlier statement of the law, from random draws. H = [[1, −b], [−b, 1]] with b just beyond (1−β2)/(1+3β2),
-    where the lower 2-cycle has lost its stability and an orbit around it has not: q = 0.335 at β2 = 0.6 and b = 0.162,
-    where the law allows 0.25; 0.228 at 0.7 and 0.102, where it allows 0.1765; 0.146 at 0.8 and 0.06, where it allows
-    0.116. They are stored here and run by the solver and by an oracle; the search finds others from a cold start.
+    """q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.
+
+    An earlier statement of the law, from random draws. Counterexamples: H = [[1, −b], [−b, 1]] with b slightly above
+    (1−β2)/(1+3β2), where the lower 2-cycle is no longer stable but an orbit around it is: q = 0.335 at β2 = 0.6 and b =
+    0.162, where the law allows 0.25; 0.228 at 0.7 and 0.102, where it allows 0.1765; 0.146 at 0.8 and 0.06, where it
+    allows 0.116. They are stored, and run by the solver and by an oracle; the search finds others from a cold start.
     """
     beta2, h, e, stated = DEEP[draw.number % len(DEEP)]
     q = _stored_q(beta2, h, e)
-    return Observation(1 - q / float(_old_width(1 - beta2)), value=abs(q - stated) <= 1e-4)
-
-
-def _refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Every stored counterexample refutes it, with the stated number."""
-    judged = refuted(claim, observations)
-    if not all(one.value and one.slack < -MIN_VIOLATION for one in observations):
-        return judged._replace(verdict="not refuted", evidence="a stored counterexample misses the stated number")
-    return judged
+    return Observation(1 - q / _old_width(1 - beta2), value=abs(q - stated) <= 1e-4)
 
 
 # β2, H and e₀ with v₀ = g₀² at lr = 1, and the measured mean loss relative to (2β2/(1+β2)) (lr²/8) tr H.
@@ -264,20 +231,21 @@ LOW = (
 
 @false(
     "5g-lower",
-    "At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.",
     draws=len(LOW),
-    judge=lambda claim, observations: _refuted_as_stated(claim, observations),
+    judge=refuted_as_stated,
     search=_floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2),
 )
 def lower_floor(draw: Draw) -> Observation:
-    """An earlier statement, from random draws. On a stable cycle it holds, as 5e with tr H ≤ SDP(H). Next to cycles
-    that have just lost their stability it does not, by 0.18 % for the first pair here and 0.57 % for the second, which
-    the search has found; the most so far is 2.3 %, at β2 = 0.874 (measured once). The search minimises 1 −
+    """At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.
+
+    An earlier statement, from random draws. On a stable cycle it holds, by 5e with tr H ≤ SDP(H). Near cycles that have
+    just lost their stability it is false, by 0.18 % for the first pair here and by 0.57 % for the second, which the
+    search found; the largest violation so far is 2.3 %, at β2 = 0.874 (measured once). The search minimises 1 −
     s(1+β2)/(1−β2), where s = 1 − ⟨loss⟩/((lr²/8) tr H).
     """
     beta2, h, e, stated = LOW[draw.number % len(LOW)]
     ratio = (1 - _stored_q(beta2, h, e)) * floors.floor(np.array(h), 1.0) / (beta2 / (1 + beta2) / 4 * np.trace(h))
-    return Observation(float(ratio - 1), value=abs(ratio - stated) <= 1e-4)
+    return Observation(ratio - 1, value=abs(ratio - stated) <= 1e-4)
 
 
 def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
@@ -287,113 +255,102 @@ def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
 
 def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
     """Whether the mean at each β2 is the stated one, and all lie between the best 2-cycle and the SDP."""
-    values = np.array([one.value for one in observations])  # (draws, betas)
-    margin, stated = least_slack(observations), np.array(list(MEASURED.values()))
-    evidence = "; ".join(
-        f"{mean:.4f} at β2 = {beta2}" for mean, beta2 in zip(values.mean(axis=0), MEASURED, strict=True)
-    )
+    floors_of_draws, margin = values_of(observations), least_slack(observations)  # (draws, betas)
+    means = floors_of_draws.mean(axis=0)
+    evidence = "; ".join(f"{mean:.4f} at β2 = {beta2}" for mean, beta2 in zip(means, MEASURED, strict=True))
     if len(observations) < 3:
         return Verdict(UNDECIDED, margin, evidence)
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(observations))
-    # the stated numbers are rounded, and come from runs as long as these
-    off = np.abs(values.mean(axis=0) - stated) - SIGMAS * error - 5e-4
-    return verdict_of(margin, evidence, holds=bool(margin >= 0 and off.max() <= 0))
+    # the stated numbers are rounded, and come from runs of the same length
+    off = np.abs(means - list(MEASURED.values())) - SIGMAS * standard_error(floors_of_draws) - 5e-4
+    return claim.verdict(margin, evidence, confirmed=margin >= 0 and off.max() <= 0)
+
+
+def _frustrated_slack(e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int = 1) -> np.ndarray:
+    """Slack of the floor of FRUSTRATED between its best 2-cycle and the SDP."""
+    g = e @ FRUSTRATED
+    loss = _mean_losses(np.repeat(FRUSTRATED[None], len(e), axis=0), e, v0[:, None] * g * g, gap, longer)
+    return finite_or_inf(
+        np.minimum(loss / (floors.cycles(FRUSTRATED)[1][0] / 8) - 1, 1 - loss / floors.floor(FRUSTRATED, 1.0))
+    )
 
 
 @tested(
     "5g-frustrated",
-    "H = 1.3·I − 0.3·11ᵀ in three dimensions has SDP 3.9, and 3.6 on its best 2-cycle, which is unstable for β2 > "
-    "0.625; for β2 ≥ 0.9 Adam's floor (β1 = 0, ε = 0) in units of lr²/8 is between, 3.7839, 3.8891 and 3.8989 at β2 = "
-    "0.9, 0.99 and 0.999.",
     draws=8,
     judge=_as_measured,
-    batch=True,
     search=Search(
         [Axis("e", -1, 1, 3), V0, Axis("gap", 0.01, 0.1, log=True)],
-        lambda **chosen: _frustrated_slack(**chosen),
-        lambda **chosen: _frustrated_slack(**chosen, longer=LONGER),
+        _frustrated_slack,
+        functools.partial(_frustrated_slack, longer=LONGER),
         evaluations=1200,
         batch=True,
     ),
 )
-def frustrated(draws: Sequence[Draw]) -> list[Observation]:
-    """Every two coordinates would be best opposite, which three cannot be. SDP(H): λmax(H) = 1.3, X = 1.5·I − ½·11ᵀ has
-    unit diagonal and lies in that eigenspace, so SDP(H) = 3·1.3. Of sign vectors (1, 1, −1) is best, with 3·1.3 − 0.3 =
-    3.6. For it K1 = (1, 1, 1.6) and λmax(P) = 1.3, which is above (1+β2)/(2β2) for β2 > 0.625. The only other cycle up
-    to symmetry, (1, 1, 1), has λmax(P) = 3.25 and is unstable for β2 > 0.18. So beyond 0.625 no cycle is stable. The
-    trace is 3. So this block distinguishes SDP(H) from both tr H and max sᵀHs.
+def frustrated(draw: Draw) -> Observation:
+    """H = 1.3·I − 0.3·11ᵀ in three dimensions has SDP(H) = 3.9, and sᵀHs = 3.6 on its best 2-cycle, which is unstable
+    for β2 > 0.625; for β2 ≥ 0.9 Adam's floor (β1 = 0, ε = 0) in units of lr²/8 is between the two: 3.7839, 3.8891 and
+    3.8989 at β2 = 0.9, 0.99 and 0.999.
+
+    Every pair of coordinates prefers opposite signs, which three coordinates cannot all have. SDP(H): λmax(H) = 1.3, X
+    = 1.5·I − ½·11ᵀ has unit diagonal and lies in that eigenspace, so SDP(H) = 3·1.3. The best sign vector is (1, 1,
+    −1), with 3·1.3 − 0.3 = 3.6. For it K1 = (1, 1, 1.6) and λmax(P) = 1.3, which is above (1+β2)/(2β2) for β2 > 0.625.
+    The only other cycle up to symmetry, (1, 1, 1), has λmax(P) = 3.25 and is unstable for β2 > 0.18. So no cycle is
+    stable for β2 > 0.625. The trace is 3. So this block distinguishes SDP(H) from both tr H and max sᵀHs.
     """
     signs, sums = floors.cycles(FRUSTRATED)
     stable = any(floors.is_stable_cycle(FRUSTRATED, s, beta2) for s in signs for beta2 in MEASURED)
-    top = 8 * floors.floor(FRUSTRATED, 1.0)
-    many = [draw for draw in draws for _ in MEASURED]
-    found = 8 * time_averages(many, [FRUSTRATED] * len(many), 0.0, list(MEASURED) * len(draws), 15_000, 20_000)
-    rows = found.reshape(len(draws), -1)
-    return [
-        Observation(-1.0 if stable else float(min(row.min() / sums[0] - 1, 1 - row.max() / top)), value=row)
-        for row in rows
-    ]
+    losses = 8 * np.array([time_average(draw.rng, FRUSTRATED, beta2, 15_000, 20_000) for beta2 in MEASURED])
+    slack = min(losses.min() / sums[0] - 1, 1 - losses.max() / (8 * floors.floor(FRUSTRATED, 1.0)))
+    return Observation(-1.0 if stable else slack, value=losses)
 
 
-def _frustrated_slack(e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int = 1) -> np.ndarray:
-    """Slack of the frustrated block's floor between its best 2-cycle and the SDP."""
-    h = np.repeat(FRUSTRATED[None], len(e), axis=0)
-    g, steps = e @ FRUSTRATED, longer * np.maximum(1500, 150 / gap)
-    loss = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps, kick=KICK).loss
-    best = floors.cycles(FRUSTRATED)[1][0] / 8
-    return finite_or_inf(np.minimum(loss / best - 1, 1 - loss / floors.floor(FRUSTRATED, 1.0)))
-
-
-@tested(
-    "5g-momentum",
-    "With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to "
-    "1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).",
-    draws=50,
-    batch=True,
-    search=Search(
-        [Matrix("h", 3, least=0.03), Axis("e", -1, 1, 3), Axis("gap", 1e-3, 1e-2, log=True)],
-        lambda **chosen: _momentum_band(**chosen),
-        lambda **chosen: _momentum_band(**chosen, longer=20),
-        batch=True,
-        evaluations=400,
-        rounding=0.004,
-    ),
-    rounding=0.004,  # standard error of a mean over 50,000 steps: up to 0.004
-)
-def floor_with_momentum(draws: Sequence[Draw]) -> list[Observation]:
-    """No cycle is stable at β1 = 0.9 (5d-momentum); orbits wander at about the height that the unstable ones would
-    have. Longer runs, of up to four million steps, on some 300 random blocks gave 1.123 to 1.200 at β2 = 0.99 and 1.024
-    to 1.169 at 0.999 (measured once); an earlier figure was 1.03 to 1.17.
-    """
-    ratios = _momentum_ratios(draws, [(0.99, 0.999)[draw.number % 2] for draw in draws], 20_000, 50_000)
+def _band_slack(ratio: Any) -> Any:
     low, high = MOMENTUM_BAND
-    return [Observation(float(min(ratio / low - 1, 1 - ratio / high)), value=float(ratio)) for ratio in ratios]
-
-
-@false(
-    "5g-momentum-small",
-    "The band of 5g-momentum, 1.01 to 1.25, also holds at β2 = 0.9 and below.",
-    draws=50,
-    batch=True,
-)
-def small_beta2_with_momentum(draws: Sequence[Draw]) -> list[Observation]:
-    """At β1 = β2 = 0.9 random blocks have 1.3 to 1.7. The excess grows as β2 falls: 10 and more at β2 = 0.5 (measured
-    once).
-    """
-    ratios = _momentum_ratios(draws, [(0.9, 0.8)[draw.number % 2] for draw in draws], 2000, 4000)
-    return [Observation(float(1 - ratio / MOMENTUM_BAND[1])) for ratio in ratios]
+    return np.minimum(ratio / low - 1, 1 - ratio / high)
 
 
 def _momentum_band(h: np.ndarray, e: np.ndarray, gap: np.ndarray, longer: int = 1) -> np.ndarray:
+    """Slack of 5g-momentum."""
     steps = longer * np.full(len(e), 20_000)
-    run = long_run(h, e * 0.1 / 1.9, 1 - gap, before=steps, counted=steps, beta1=0.9)
-    ratio = run.loss / np.array([floors.floor(block, 1.0, beta1=0.9) for block in h])
-    low, high = MOMENTUM_BAND
-    return finite_or_inf(np.minimum(ratio / low - 1, 1 - ratio / high))
+    loss = long_run(h, e * 0.1 / 1.9, 1 - gap, before=steps, counted=steps, beta1=0.9).loss
+    return finite_or_inf(_band_slack(loss / np.array([floors.floor(block, 1.0, beta1=0.9) for block in h])))
 
 
-def _momentum_ratios(draws: Sequence[Draw], betas: list[float], before: int, counted: int) -> np.ndarray:
-    """Floors relative to the law, at β1 = 0.9."""
-    blocks = [random_block(draw.rng, int(draw.rng.integers(1, 7)), 100) for draw in draws]
-    found = time_averages(draws, blocks, 0.9, betas, before, counted)
-    return found / [floors.floor(block, 1.0, beta1=0.9) for block in blocks]
+# rounding: the standard error of a mean over 50,000 steps is up to 0.004
+@tested(
+    "5g-momentum",
+    draws=50,
+    search=Search(
+        [Matrix("h", 3, least=0.03), Axis("e", -1, 1, 3), Axis("gap", 1e-3, 1e-2, log=True)],
+        _momentum_band,
+        functools.partial(_momentum_band, longer=20),
+        batch=True,
+        evaluations=400,
+    ),
+    rounding=0.004,
+)
+def floor_with_momentum(draw: Draw) -> Observation:
+    """With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to
+    1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).
+
+    No cycle is stable at β1 = 0.9 (5d-momentum); the losses of orbits are about those that the unstable cycles would
+    have. Longer runs, of up to four million steps, on some 300 random blocks gave 1.123 to 1.200 at β2 = 0.99 and 1.024
+    to 1.169 at 0.999 (measured once); an earlier figure was 1.03 to 1.17.
+    """
+    return Observation(_band_slack(_momentum_ratio(draw.rng, (0.99, 0.999)[draw.number % 2], 20_000, 50_000)))
+
+
+@false("5g-momentum-small", draws=50)
+def small_beta2_with_momentum(draw: Draw) -> Observation:
+    """The band of 5g-momentum, 1.01 to 1.25, also holds at β2 = 0.9 and below.
+
+    At β1 = β2 = 0.9 random blocks have 1.3 to 1.7. The ratio grows as β2 decreases: it is 10 and more at β2 = 0.5
+    (measured once).
+    """
+    return Observation(1 - _momentum_ratio(draw.rng, (0.9, 0.8)[draw.number % 2], 2000, 4000) / MOMENTUM_BAND[1])
+
+
+def _momentum_ratio(rng: np.random.Generator, beta2: float, before: int, counted: int) -> float:
+    """The floor on a random block relative to the law, at β1 = 0.9."""
+    block = random_block(rng, int(rng.integers(1, 7)), 100)
+    return time_average(rng, block, beta2, before, counted, beta1=0.9) / floors.floor(block, 1.0, beta1=0.9)

@@ -1,7 +1,7 @@
-"""GD's, heavy ball's and Nesterov's loss after t steps in 90-digit decimal arithmetic: the oracle of `accuracy`.
+"""The loss of GD, heavy ball and Nesterov's method after t steps in 90-digit arithmetic: the oracle of `accuracy`.
 
-Float64 settings are taken exactly, and each mode is raised to its power by repeated squaring of the companion matrix,
-without roots or case distinctions.
+Float64 settings are converted exactly, and the companion matrix of each mode is raised to its power by repeated
+squaring, without roots or case distinctions.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 
 import numpy as np
 
+from quadsim.claims.sampling import diagonal_problem
 from quadsim.engine.closed_form.exact import modal_decomposition
 from quadsim.optimizers import GD, Nesterov, Optimizer
-from quadsim.problems.block_quadratic import BlockQuadratic
 
-# Squaring forty times loses 12 digits at t = 10¹² and cancels some more where roots nearly meet; 60 would do for GD.
+# Squaring forty times loses 12 digits at t = 10¹², and more by cancellation near double roots; GD needs only 60 digits.
 MANY_DIGITS = Context(prec=90, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def against_decimal(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[float, float, float, float]:
-    """How far the closed form's ln loss[t] is off; ln loss[t], ln loss[t]/loss[0], loss[t] relative to its envelope."""
-    problem = BlockQuadratic.from_spectra([values], rotation=0)
-    ours = modal_decomposition(problem, optimizer, e)[1].logs([t])[0][0]
+    """The error of the closed form of ln loss[t]; ln loss[t], ln loss[t]/loss[0], and loss[t] over its envelope."""
+    ours = modal_decomposition(diagonal_problem(values), optimizer, e)[1].logs([t])[0][0]
     truth, envelope = decimal_loss(values, e, optimizer, lr, momentum, t)
     with localcontext(MANY_DIGITS):
         modes_of_start = zip(values.tolist(), e.tolist(), strict=True)
@@ -35,26 +34,26 @@ def against_decimal(
 def decimal_loss(
     values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
 ) -> tuple[Decimal, Decimal]:
-    """loss[t], and what it would be with every oscillating mode at its largest."""
+    """loss[t], and its value with every oscillating mode at its largest."""
     with localcontext(MANY_DIGITS):
         loss, envelope, b = Decimal(0), Decimal(0), Decimal(momentum)
         for lam, c in zip(values.tolist(), e.tolist(), strict=True):
             first = 1 - Decimal(lr) * Decimal(lam)
             if isinstance(optimizer, GD):
-                square = most = first ** (2 * t)
+                square = largest = first ** (2 * t)
             else:
                 total, product = ((1 + b) * first, b * first) if isinstance(optimizer, Nesterov) else (first + b, b)
-                square = most = _recurred(total, product, first, t) ** 2
-                gap, lean = product - total**2 / 4, (first - total / 2) ** 2
+                square = largest = _solution(total, product, first, t) ** 2
+                gap, offset = product - total**2 / 4, (first - total / 2) ** 2
                 if gap > 0:
-                    height = min(1 + lean / gap, (1 + t * (lean / product).sqrt()) ** 2)
-                    most = max(square, product**t * height)
+                    height = min(1 + offset / gap, (1 + t * (offset / product).sqrt()) ** 2)
+                    largest = max(square, product**t * height)
             loss += Decimal(lam) * Decimal(c) ** 2 * square / 2
-            envelope += Decimal(lam) * Decimal(c) ** 2 * most / 2
+            envelope += Decimal(lam) * Decimal(c) ** 2 * largest / 2
         return loss, envelope
 
 
-def _recurred(total: Decimal, product: Decimal, first: Decimal, t: int) -> Decimal:
+def _solution(total: Decimal, product: Decimal, first: Decimal, t: int) -> Decimal:
     """p_t of p_(s+1) = total·p_s − product·p_(s−1) from p_0 = 1, p_1 = first, by squaring the companion matrix."""
     a, b, c, d = total, -product, Decimal(1), Decimal(0)
     p, q, r, s = Decimal(1), Decimal(0), Decimal(0), Decimal(1)

@@ -1,4 +1,4 @@
-"""The ledger as a Markdown document: every claim with its proof and the evidence of one run."""
+"""The ledger as a Markdown document: each claim with its proof and the evidence of one run."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ Results on optimizers for block-diagonal quadratics: each statement with its pro
 
 **Setting.** The loss is ½eᵀHe with e = w − w⋆, H = blockdiag(H_1, …, H_B) positive definite, block sizes n_l, d = Σ
 n_l. μ and L are the extreme eigenvalues of H with unit eigenvectors u_μ and u_L, κ = L/μ; μ_l, L_l and κ_l are
-those of block l. The gradient is g = He, at step t loss[t] and g_t; lr is the learning rate, also written η; eps is
-2.2·10⁻¹⁶.
+those of block l. The gradient is g = He; at step t the loss is loss[t] and the gradient g_t. lr is the learning rate;
+eps is 2.2·10⁻¹⁶.
 
-**Frozen Adam** is the paper's: β2 = 1, v = g₀², ε = 0, no bias correction, no component of g₀ zero. D = diag|g₀|, S
-= D^-½HD^-½ with extreme eigenvalues s_min and s_max, κ_eff = s_max/s_min. C_{l,1} and C_{l,2} are the least and the
-largest |g₀| of block l over L_l, and r = max_l C_{l,2}²/min_l C_{l,1}².
+**Frozen Adam** is that of the paper: β2 = 1, v = g₀², ε = 0, no bias correction, no zero component of g₀. D = diag|g₀|,
+S = D^-½HD^-½ with extreme eigenvalues s_min and s_max, κ_eff = s_max/s_min. C_{l,1} and C_{l,2} are the least and the
+largest |g₀| of block l divided by L_l, and r = max_l C_{l,2}²/min_l C_{l,1}².
 
 **In section 5** Adam has no bias correction unless stated, and 0/0 = 0. SDP(H) = max{⟨H, X⟩ : X ⪰ 0, X_ii = 1} =
 min{ΣΛ_i : diag(Λ) ⪰ H}.
 
-**Status.** PROVED: the proof follows. EXACT: an identity or a law, proved likewise. TESTED: no proof, the evidence
-is quoted. FALSE: refuted; a counterexample was found in the run below. PAPER: a sentence of *Why
-Transformers Need Adam* (arXiv 2402.16788), with the verdict on the stated reading of it.
+**Status.** PROVED: a proof is given. EXACT: an identity or a law, with proof. TESTED: no proof, only evidence. FALSE:
+refuted; the run below found a counterexample. PAPER: a sentence of *Why Transformers Need Adam* (arXiv 2402.16788),
+with a verdict on the stated reading of it.
 
-**Evidence.** Every claim has a check that draws problems (the four cases, condition numbers, sizes, rotations,
-scales, starts) and compares the statement with runs of the solver, closed forms or explicit formulas. *Margin* is the
-least slack relative to the bound; it may be negative within rounding. For an identity it is minus the largest
-deviation; for a law, a p-value minus its threshold, or what the evidence states. *Equality to* is the largest distance
-from equality among the draws that are constructed to attain a tight bound.
+**Evidence.** The check of a claim draws random problems (the four cases, condition numbers, sizes, rotations, scales,
+starts) and compares the statement with runs of the solver, closed forms or explicit formulas. *Margin* is the least
+slack relative to the bound; it may be negative within rounding. For an identity it is minus the largest deviation; for
+a law, a p-value minus its threshold, or as the evidence states. *Equality to* is the largest distance from equality
+among the draws that are constructed to attain a tight bound.
 
-**Search.** Random draws are weak evidence for an inequality. Each asserted inequality is also searched for violations:
-differential evolution over the problem, the start and the settings, from a cold start, in four islands, then the
-Nelder–Mead method; where the margin comes from a run, it is confirmed by a longer one. *Worst found* is the smallest
-margin, *searched* the number of evaluations. False bounds that random draws did not refute serve as controls: the
-same search must violate them (5g-constant, 5g-envelope, 5g-lower).
+**Search.** Random draws are weak evidence for an inequality, so each asserted inequality is also searched for
+violations: differential evolution over the problem, the start and the settings, from a cold start, in four islands,
+then the Nelder–Mead method; a margin that comes from a run is confirmed by a longer run. *Worst found* is the smallest
+margin, *searched* the number of evaluations. False bounds that random draws did not refute serve as negative controls:
+the same search must violate them (5g-constant, 5g-envelope, 5g-lower).
 
-Numbers marked "measured once" are not measured again by the check. To check a claim: `python -m quadsim verify
-claim=2b draws=100000 seed=7`.
+Numbers marked "measured once" are not recomputed by the check. To check a claim: `python -m quadsim verify claim=2b
+draws=100000 seed=7`.
 """
 
 
 def render(findings: Sequence[dict[str, Any]], made: dict[str, Any]) -> str:
-    """The document for these findings (rows of `Finding`), made by this command with these versions."""
+    """The document for these findings (rows of `Finding`); `made` has the command, the seed and the versions."""
     known = {row["claim"] for row in findings}
     sections: dict[str, list[dict[str, Any]]] = {}
     for row in findings:
@@ -101,7 +101,7 @@ def _anchor(row: dict[str, Any]) -> str:
 
 def _entry(row: dict[str, Any]) -> str:
     one = LEDGER[row["claim"]]
-    label = {"FALSE": "Counterexample.", "TESTED": "Why.", "PAPER": "What was found."}.get(one.status, "Proof.")
+    label = {"FALSE": "Counterexample.", "TESTED": "Reason.", "PAPER": "Result."}.get(one.status, "Proof.")
     numbers = [f"{row['draws']:,} draws"]
     if row["margin"] is not None:
         numbers.append(f"margin {scientific(row['margin'])}")

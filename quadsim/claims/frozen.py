@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from quadsim import theory
 from quadsim.claims.adversary import Axis, Matrix, Search
-from quadsim.claims.ledger import Claim, Draw, Observation, Verdict, exact_result, false, proved, verdict_of
+from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved
+from quadsim.claims.observations import Draw, Observation, least_slack, values_of
 from quadsim.claims.sampling import (
+    EPS,
+    diagonal_problem,
     loss_ratios,
     one_block,
     random_block,
     random_problem,
+    random_problem_and_error,
     random_start,
+    run_compiled,
     scaled_hessian,
     two_blocks,
 )
 from quadsim.engine.closed_form.exact import exact
-from quadsim.engine.solver import solve
 from quadsim.optimizers import GD, Adam, FrozenAdam
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case
 
-# Two blocks of two and a start with components of both signs whose sizes differ by up to 100.
-BLOCKS_AND_START = (
-    Matrix("first", 2),
-    Matrix("second", 2),
-    Axis("scale", 1e-2, 1e2, log=True),
-    Axis("angles", 0, 2 * np.pi, 2),
-    Axis("ratio", 1e-2, 1e2, log=True),
-)
+
+def _search(slack: Callable[[BlockQuadratic, np.ndarray], float], evaluations: int = 4000) -> Search:
+    """A search over two blocks of size two, and an error in a direction of each, with norms in a ratio of up to 100."""
+
+    def margin(first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float) -> float:
+        e = np.array([np.cos(angles), np.sin(angles)]).T
+        return slack(two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]]))
+
+    scale, ratio = Axis("scale", 1e-2, 1e2, log=True), Axis("ratio", 1e-2, 1e2, log=True)
+    axes = [Matrix("first", 2), Matrix("second", 2), scale, Axis("angles", 0, 2 * np.pi, 2), ratio]
+    return Search(axes, margin, evaluations=evaluations)
 
 
-def _problem_and_start(
-    first: np.ndarray, second: np.ndarray, scale: float, angles: np.ndarray, ratio: float
-) -> tuple[BlockQuadratic, np.ndarray]:
-    """The problem and the start of `BLOCKS_AND_START`."""
-    e = np.array([np.cos(angles), np.sin(angles)]).T
-    return two_blocks(first, second, scale), np.concatenate([e[0], ratio * e[1]])
-
-
-@exact_result(
-    "2a",
-    "Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.",
-    draws=300,
-    rounding=1e-9,
-    relation="equality",
-)
+@exact_result("2a", draws=300, rounding=1e-9, relation="equality")
 def scaled_descent(draw: Draw) -> Observation:
-    """The step is w ← w − lr·D⁻¹g, so g = He moves by g ← g − lr·HD⁻¹g. Multiply by D^-½ from the left: z ← z −
-    lr·D^-½HD^-½z. And e = H⁻¹g = D^-½S⁻¹z, so eᵀHe = zᵀS⁻¹z. The start is z₀ = √|g₀|·sign g₀: only the sizes
-    of the first gradient's components set the scaling, and the same numbers set the start.
+    """Frozen Adam (β1 = 0) is GD on S = D^-½HD^-½, D = diag|g₀|: z = D^-½g follows z ← (I − lr·S)z, and loss = ½zᵀS⁻¹z.
+
+    The step is w ← w − lr·D⁻¹g, so g = He follows g ← g − lr·HD⁻¹g. Multiplied by D^-½ from the left this is z ← z −
+    lr·D^-½HD^-½z. And e = H⁻¹g = D^-½S⁻¹z, so eᵀHe = zᵀS⁻¹z. The start is z₀ = √|g₀|·sign g₀: the absolute values of
+    the components of the first gradient determine both the scaling and the size of the start.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     w0 = random_start(draw.rng, problem)
@@ -60,143 +58,118 @@ def scaled_descent(draw: Draw) -> Observation:
     z = g / root
     for _ in range(steps):
         z = z - lr * (s @ z)
-    run = solve(problem, FrozenAdam(lr=lr), w0=w0, tol=0, max_steps=steps, record=1, engine="compiled")
+    run = run_compiled(problem, FrozenAdam(lr=lr), w0, steps)
     # relative to at least a thousandth of the first gradient: smaller ones are mostly rounding
-    moved = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
-    loss = 0.5 * float(z @ np.linalg.solve(s, z))
-    return Observation(-max(float(moved), abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
+    off = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
+    loss = 0.5 * (z @ np.linalg.solve(s, z))
+    return Observation(-max(off, abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
 
 
 def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
-    """Slack of 2a-rate at `factor` times the best lr: below the bound in one step, and above the best bound."""
-    problem = one_block(h)
-    g = h @ e
+    """Slack of 2a-rate at `factor` times the best lr, in one step and of the bound above the best bound."""
+    problem, g = one_block(h), h @ e
     if not g.all():
         return np.inf
-    best = FrozenAdam().with_best_lr(problem, e)
-    assert isinstance(best.lr, float)
-    other = FrozenAdam(lr=best.lr * float(factor))
-    bounds = [theory.rate(problem, one, e) for one in (best, other)]
+    best, other = _best_and_scaled(problem, e, factor)
+    best_bound, bound = (theory.rate(problem, adam, e) for adam in (best, other))
     after = e - other.lr * g / np.abs(g)
-    if min(bounds) < 1e-6:
+    if min(best_bound, bound) < 1e-6:
         return np.inf
-    return min(1 - float(after @ h @ after) / float(e @ g) / bounds[1], bounds[1] / bounds[0] - 1)
+    return min(1 - (after @ h @ after) / (e @ g) / bound, bound / best_bound - 1)
+
+
+def _best_and_scaled(problem: BlockQuadratic, w0: np.ndarray, factor: float) -> tuple[FrozenAdam, FrozenAdam]:
+    """Frozen Adam at its best lr, and at `factor` times this lr."""
+    best: Any = FrozenAdam().with_best_lr(problem, w0 - problem.minimizer)
+    return best, FrozenAdam(lr=best.lr * float(factor))
 
 
 @proved(
     "2a-rate",
-    "A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², s_i the eigenvalues of S. At lr "
-    "= 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))², no constant lr has a smaller bound, and it is the exact "
-    "asymptotic rate whenever z₀ has a component along an eigenvector of s_min or of s_max.",
     draws=300,
     tight=True,
     rounding=1e-8,
     search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("factor", 0.1, 10, log=True)], _frozen_step),
 )
 def scaled_rate(draw: Draw) -> Observation:
-    """1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them smaller.
-    The modes that are not extreme decay faster than the extreme ones, so the ratio of successive losses tends to the
-    bound whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀ vanishes, which can be
-    checked and is not generic.
+    """A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², where s_i are the eigenvalues of S. At
+    lr = 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))²; no constant lr has a smaller bound, and it is the exact
+    asymptotic rate whenever z₀ has a component along an eigenvector of s_min or of s_max.
+
+    This is 1a for S (2a). The two ends balance at lr = 2/(s_min+s_max), and no other lr makes the larger of them
+    smaller. The other modes decay faster than the extreme ones, so the ratio of successive losses tends to the bound
+    whenever the start excites an extreme mode; z₀ does so unless a component of Uᵀz₀ vanishes, which can be checked and
+    is not generic.
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     w0 = random_start(draw.rng, problem)
-    best = FrozenAdam().with_best_lr(problem, w0 - problem.minimizer)
-    assert isinstance(best.lr, float)
-    other = FrozenAdam(lr=best.lr * float(np.exp(draw.rng.normal(0, 0.5))))
-    bound = theory.rate(problem, best, w0)
+    best, other = _best_and_scaled(problem, w0, np.exp(draw.rng.normal(0, 0.5)))
+    best_bound, bound = (theory.rate(problem, adam, w0) for adam in (best, other))
     ke = theory.kappa_eff(problem, w0)
-    if bound < 1e-6:
+    if best_bound < 1e-6:
         return Observation()
-    room = 1 - loss_ratios(problem, other, w0) / theory.rate(problem, other, w0)
-    written = -abs(bound / ((ke - 1) / (ke + 1)) ** 2 - 1)
-    optimal = theory.rate(problem, other, w0) / bound - 1
-    late = int(min(1e8 * ke, 4e11)) + 1  # all but the extreme modes have died out
+    slack = (1 - loss_ratios(problem, other, w0) / bound).min(initial=np.inf)
+    formula = -abs(best_bound / ((ke - 1) / (ke + 1)) ** 2 - 1)
+    late = int(min(1e8 * ke, 4e11)) + 1  # only the extreme modes are left
     slope = np.diff(exact(problem, best, w0=w0, tol=0, at=[late, 2 * late]).log_loss)[0] / late
-    return Observation(float(min(room.min(initial=np.inf), written, optimal)), abs(float(slope / np.log(bound)) - 1))
-
-
-@proved(
-    "2b",
-    "With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} "
-    "κ_l))², where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: "
-    "the sharp form of the paper's Theorem 1.",
-    draws=500,
-    tight=True,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2b(*_problem_and_start(**chosen)), evaluations=3000),
-)
-def sharp_theorem(draw: Draw) -> Observation:
-    """y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x of
-    block l, xᵀMx = Σ_i [H^½x]ᵢ²/|g₀,i| lies between |H^½x|²/max|g₀| and |H^½x|²/min|g₀|, so M's eigenvalues m in
-    block l lie in [λ_min/max|g₀|, λ_max/min|g₀|] = [1/(κ_l C_{l,2}), 1/C_{l,1}]. Since lr ≤ C_{l,1}, 0 ≤ 1 −
-    lr·m ≤ 1 − lr/(κ_l C_{l,2}).
-
-    It is attained: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode dies in the first step, the first
-    then contracts by the bound exactly.
-    """
-    problem = random_problem(draw.rng)
-    slack = _slack_2b(problem, random_start(draw.rng, problem) - problem.minimizer)
-    k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
-    met = BlockQuadratic.from_spectra([[1.0, k]], rotation=0)
-    w0 = np.array([large, small / k])
-    lr, bound = theory.block_rate(met, w0)
-    ratios = loss_ratios(met, FrozenAdam(lr=lr), w0)[1:]
-    return Observation(slack, float(np.abs(ratios / bound - 1).max()) if ratios.size and bound > 1e-3 else None)
+    return Observation(min(slack, formula, bound / best_bound - 1), abs(slope / np.log(best_bound) - 1))
 
 
 def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
-    """Slack below the bound of 2b over a few steps."""
+    """Slack of 2b over four steps."""
     w0 = problem.minimizer + error
     if not problem.grad(w0).all():
         return np.inf
     lr, bound = theory.block_rate(problem, w0)
     if bound < 1e-6 or lr < 1e-30:
         return np.inf
-    return float((1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf))
+    return (1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf)
 
 
-@proved(
-    "2c",
-    "The bound 2b is at most max_l (1 − 1/(√r κ_l))², and that is at most max_l (1 − 1/(r κ_l)), the paper's "
-    "Theorem 1, which is correct but loose twice, by r for √r and by the missing square.",
-    draws=600,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2c(*_problem_and_start(**chosen))),
-)
-def theorem_chain(draw: Draw) -> Observation:
-    """By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥
-    1 with (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
+@proved("2b", draws=500, tight=True, search=_search(_slack_2b, evaluations=3000))
+def sharp_theorem(draw: Draw) -> Observation:
+    """With lr = min_k C_{k,1}, a step of frozen Adam multiplies the loss by at most max_l (1 − lr/(C_{l,2} κ_l))²,
+    where C_{l,1} and C_{l,2} are the least and largest |g₀| of block l over its largest eigenvalue: the sharp form of
+    the paper's Theorem 1.
+
+    y = H^½e follows y ← (I − lr·M)y with M = H^½D⁻¹H^½ block-diagonal, and loss = ½|y|². For a unit vector x in block
+    l, xᵀMx = Σ_i [H^½x]ᵢ²/|g₀,i| lies between |H^½x|²/max|g₀| and |H^½x|²/min|g₀|, so M's eigenvalues m in block l lie
+    in [λ_min/max|g₀|, λ_max/min|g₀|] = [1/(κ_l C_{l,2}), 1/C_{l,1}]. Since lr ≤ C_{l,1}, 0 ≤ 1 − lr·m ≤ 1 − lr/(κ_l
+    C_{l,2}).
+
+    Equality: H = diag(1, k), |g₀| = (G, g) with G ≥ g. The second mode vanishes in the first step, and then the first
+    contracts by exactly the bound.
     """
-    problem = random_problem(draw.rng)
-    return Observation(_slack_2c(problem, random_start(draw.rng, problem) - problem.minimizer))
+    slack = _slack_2b(*random_problem_and_error(draw.rng))
+    problem, w0 = _random_pair(draw.rng)
+    lr, bound = theory.block_rate(problem, w0)
+    ratios = loss_ratios(problem, FrozenAdam(lr=lr), w0)[1:]
+    return Observation(slack, np.abs(ratios / bound - 1).max() if ratios.size and bound > 1e-3 else None)
+
+
+def _random_pair(rng: np.random.Generator) -> tuple[BlockQuadratic, np.ndarray]:
+    """H = diag(1, k), and a start with |g₀| = (G, g), G ≥ g: equality in 2b and 2d."""
+    k, small, large = np.exp(rng.uniform([0.1, -2, 0], [8, 0, 2]))
+    return diagonal_problem([1.0, k]), np.array([large, small / k])
 
 
 def _slack_2c(problem: BlockQuadratic, error: np.ndarray) -> float:
     w0 = problem.minimizer + error
     _, sharp = theory.block_rate(problem, w0)
-    root, kappas = theory.r(problem, w0) ** 0.5, np.array(problem.block_kappas)
-    middle, paper = float(np.max(1 - 1 / (root * kappas)) ** 2), theory.theorem_1(problem, w0)[1]
+    middle = np.max(1 - 1 / (theory.r(problem, w0) ** 0.5 * np.array(problem.block_kappas))) ** 2
+    paper = theory.theorem_1(problem, w0)[1]
     return min(middle - sharp, paper - middle)
 
 
-@proved(
-    "2d",
-    "κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = "
-    "(G, g), G ≥ g.",
-    draws=400,
-    tight=True,
-    rounding=1e-6,  # κ_eff itself is off by eps·κ_eff
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2d(*_problem_and_start(**chosen))),
-)
-def kappa_eff_upper(draw: Draw) -> Observation:
-    """M of 2b has S's eigenvalues (M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ of one matrix), and they lie in the
-    intervals found there: the largest is at most 1/min C_{l,1}, the smallest at least 1/max(κ_l C_{l,2}).
+@proved("2c", draws=600, search=_search(_slack_2c))
+def theorem_chain(draw: Draw) -> Observation:
+    """The bound 2b is at most max_l (1 − 1/(√r κ_l))², which is at most max_l (1 − 1/(r κ_l)), the bound of the paper's
+    Theorem 1; that is correct but loose in two ways: r in place of √r, and no square.
+
+    By the definition of r, lr = min C_{k,1} ≥ C_{l,2}/√r for every l, so lr/(C_{l,2}κ_l) ≥ 1/(√r κ_l). And r ≥ 1 with
+    (1 − x)² ≤ 1 − x on [0, 1] gives (1 − 1/(√r κ_l))² ≤ 1 − 1/(√r κ_l) ≤ 1 − 1/(r κ_l).
     """
-    problem = random_problem(draw.rng, max_kappa=1e4)
-    slack = _slack_2d(problem, random_start(draw.rng, problem) - problem.minimizer)
-    k, small, large = np.exp(draw.rng.uniform([0.1, -2, 0], [8, 0, 2]))
-    met = BlockQuadratic.from_spectra([[1.0, k]], rotation=0)
-    w0 = np.array([large, small / k])
-    return Observation(slack, abs(theory.kappa_eff(met, w0) / (theory.r(met, w0) ** 0.5 * k) - 1))
+    return Observation(_slack_2c(*random_problem_and_error(draw.rng)))
 
 
 def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
@@ -207,52 +180,67 @@ def _slack_2d(problem: BlockQuadratic, error: np.ndarray) -> float:
     return min(1 - theory.kappa_eff(problem, w0) / sharper, 1 - sharper / looser)
 
 
-@proved(
-    "2e",
-    "With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max} "
-    "λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.",
-    draws=400,
-    tight=True,
-    rounding=1e-6,
-    search=Search(BLOCKS_AND_START, lambda **chosen: _slack_2e(*_problem_and_start(**chosen))),
-)
+# rounding: the relative error of κ_eff is eps·κ_eff
+@proved("2d", draws=400, tight=True, rounding=1e-6, search=_search(_slack_2d))
+def kappa_eff_upper(draw: Draw) -> Observation:
+    """κ_eff ≤ max_l (κ_l C_{l,2}) / min_l C_{l,1} ≤ √r max_l κ_l; equality holds for H = diag(1, k) with |g₀| = (G, g),
+    G ≥ g.
+
+    M of 2b has the eigenvalues of S, since M = H^½D⁻¹H^½ and S = D^-½HD^-½ are XᵀX and XXᵀ for X = D^-½H^½. They lie in
+    the intervals of 2b: the largest is at most 1/min C_{l,1}, the smallest at least 1/max(κ_l C_{l,2}).
+    """
+    slack = _slack_2d(*random_problem_and_error(draw.rng, max_kappa=1e4))
+    problem, w0 = _random_pair(draw.rng)
+    bound = theory.r(problem, w0) ** 0.5 * problem.eigenvalues[0][-1]
+    return Observation(slack, abs(theory.kappa_eff(problem, w0) / bound - 1))
+
+
+def _unit_diagonal(block: np.ndarray) -> np.ndarray:
+    return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
+
+
+def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
+    w0 = problem.minimizer + error
+    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
+    values = [np.linalg.eigvalsh(_unit_diagonal(block)) for block in problem.blocks]
+    loosest = max(each[-1] for each in values) / min(each[0] for each in values) * lower
+    return min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest)
+
+
+@proved("2e", draws=400, tight=True, rounding=1e-6, search=_search(_slack_2e))
 def kappa_eff_two_sided(draw: Draw) -> Observation:
-    """S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. Block by block, for a unit x, xᵀA^½JA^½x lies
-    between λ_min(J_l) and λ_max(J_l) times xᵀAx, and that between a_{l,min} and a_{l,max} (Ostrowski): the
-    upper bound. The lower one: the diagonal entries S_ii = a_i of a symmetric matrix lie between its extreme
+    """With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l: max a/min a ≤ κ_eff ≤ max_l[a_{l,max}
+    λ_max(J_l)] / min_l[a_{l,min} λ_min(J_l)] ≤ κ(J) max a/min a; all are equal for a diagonal H.
+
+    S = A^½JA^½ with A = diag(a) and J = diag(H)^-½ H diag(H)^-½. In each block, for a unit vector x, xᵀA^½JA^½x lies
+    between λ_min(J_l) and λ_max(J_l) times xᵀAx, and xᵀAx between a_{l,min} and a_{l,max} (Ostrowski): this is the
+    upper bound. The lower bound: the diagonal entries S_ii = a_i of a symmetric matrix lie between its extreme
     eigenvalues. For a diagonal H, J is the identity.
     """
-    problem = random_problem(draw.rng, max_kappa=1e4)
-    slack = _slack_2e(problem, random_start(draw.rng, problem) - problem.minimizer)
+    slack = _slack_2e(*random_problem_and_error(draw.rng, max_kappa=1e4))
     diagonal = case(3, rotation=0)
     start = random_start(draw.rng, diagonal)
     low, high = theory.scaling_bounds(diagonal, start)
     return Observation(slack, max(abs(low / theory.kappa_eff(diagonal, start) - 1), abs(high / low - 1)))
 
 
-def _slack_2e(problem: BlockQuadratic, error: np.ndarray) -> float:
-    w0 = problem.minimizer + error
-    ke, (lower, upper) = theory.kappa_eff(problem, w0), theory.scaling_bounds(problem, w0)
-    scaled = [b / np.sqrt(np.outer(np.diag(b), np.diag(b))) for b in problem.blocks]
-    ends = np.array([np.linalg.eigvalsh(block)[[0, -1]] for block in scaled])
-    loosest = ends[:, 1].max() / ends[:, 0].min() * lower
-    return float(min(1 - lower / ke, 1 - ke / upper, 1 - upper / loosest))
+def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
+    """Slack of 2e-sluis at one diagonal scaling."""
+    other = np.linalg.cond(block * np.outer(scales, scales))
+    return 1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other)
 
 
 @proved(
     "2e-sluis",
-    "Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ "
-    "n·min_D κ(DHD).",
     draws=400,
-    search=Search(
-        [Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)],
-        lambda block, scales: _slack_sluis(block, scales),
-    ),
+    search=Search([Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)], _slack_sluis),
 )
 def van_der_sluis(draw: Draw) -> Observation:
-    """Of van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr
-    J = n, and for a unit x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J)
-    ≤ n·κ(DHD).
+    """Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ n·min_D
+    κ(DHD).
+
+    Van der Sluis (1969). For any D, put K = DHD and let Δ be its diagonal: J = Δ^-½KΔ^-½. Then λ_max(J) ≤ tr J = n, and
+    for a unit vector x, xᵀJx ≥ λ_min(K)·xᵀΔ⁻¹x ≥ λ_min(K)/max_i K_ii ≥ λ_min(K)/λ_max(K) = 1/κ(K). So κ(J) ≤ n·κ(DHD).
 
     The check draws D around the unit-diagonal scaling; the search chooses block and D together.
     """
@@ -261,108 +249,84 @@ def van_der_sluis(draw: Draw) -> Observation:
     return Observation(_slack_sluis(block, np.diag(block) ** -0.5 * np.exp(draw.rng.standard_normal(n))))
 
 
-def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
-    """Slack of van der Sluis' bound at one diagonal scaling."""
-    other = np.linalg.cond(block * np.outer(scales, scales))
-    return float(1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other))
+def _excess(block: np.ndarray) -> float:
+    """1 − κ(J)/κ of a block."""
+    return 1 - np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block)
 
 
-@false(
-    "2e-jacobi",
-    "Scaling a block to unit diagonal never makes its condition number larger: κ(J_l) ≤ κ_l.",
-    draws=300,
-    search=Search([Matrix("block", 3, scales=1.5)], lambda block: _excess(block)),
-)
+@false("2e-jacobi", draws=300, search=Search([Matrix("block", 3, scales=1.5)], _excess))
 def jacobi_can_hurt(draw: Draw) -> Observation:
-    """In two dimensions it is true (8), in three it is not: the best diagonal scaling equalises other things than the
-    diagonal. Random blocks that are well scaled already become worse by unit-diagonal scaling now and then; the search
-    finds how much worse.
+    """Scaling a block to unit diagonal never increases its condition number: κ(J_l) ≤ κ_l.
+
+    In two dimensions this is true (8), in three it is not: the best diagonal scaling need not have a constant diagonal.
+    Unit-diagonal scaling increases κ of some random blocks that are already well scaled; the search finds by how much.
     """
     scales = np.exp(0.1 * draw.rng.standard_normal(3))
     return Observation(_excess(random_block(draw.rng, 3, 1e3) * np.outer(scales, scales)))
 
 
-def _excess(block: np.ndarray) -> float:
-    """1 − κ(J)/κ of a block."""
-    return 1 - float(np.linalg.cond(_unit_diagonal(block)) / np.linalg.cond(block))
-
-
-def _unit_diagonal(block: np.ndarray) -> np.ndarray:
-    return block / np.sqrt(np.outer(np.diag(block), np.diag(block)))
-
-
-@exact_result(
-    "2f",
-    "Multiplying each block by its own positive number changes neither κ_eff nor the whole path of Adam with ε = 0; it "
-    "does change GD's path.",
-    draws=300,
-    rounding=1e-10,
-    relation="equality",
-)
+@exact_result("2f", draws=300, rounding=1e-10, relation="equality")
 def block_scale(draw: Draw) -> Observation:
-    """H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step is a ratio of homogeneous functions of the
-    coordinate's own gradients, m/√v, of degree 0: it stays. So do S = D^-½HD^-½ and κ_eff. GD's step is of
-    degree 1. (In float64 powers of two change no bit: 6-bits.)
+    """Multiplying each block by a positive number changes neither κ_eff nor the path of Adam with ε = 0; it does change
+    the path of GD.
+
+    H_l → c_l H_l multiplies g_l by c_l at every step. Adam's step m/√v is homogeneous of degree 0 in the gradients of
+    its coordinate, so it does not change. Neither do S = D^-½HD^-½ and κ_eff. GD's step is homogeneous of degree 1. (In
+    float64 powers of two change no bit: 6-bits.)
     """
     problem = random_problem(draw.rng, max_kappa=1e3)
     w0, scales = random_start(draw.rng, problem), np.exp(draw.rng.uniform(-4, 4, len(problem.blocks)))
     blocks = [c * block for c, block in zip(scales, problem.blocks, strict=True)]
     scaled = BlockQuadratic.from_blocks(blocks, minimizer=problem.minimizer)
-    lr = float(np.abs(w0 - problem.minimizer).max()) * 0.01
-    optimizer = Adam(lr=lr, beta1=float(draw.rng.uniform(0, 0.9)), beta2=0.99, eps=0.0)
-    eps = np.finfo(float).eps
-    nudged = problem.minimizer + (w0 - problem.minimizer) * (1 + eps * draw.rng.choice([-1, 1], problem.dim))
-    starts = ((problem, w0), (scaled, w0), (problem, nudged))
-    path, other, response = (
-        solve(one, optimizer, w0=start, tol=0, max_steps=30, engine="compiled").w for one, start in starts
-    )
-    size = np.abs(w0 - problem.minimizer).max()
-    # Adam magnifies rounding where a gradient passes through zero: the path may move as much as after a nudge of eps,
-    # a thousand times over for the thousand roundings on the way
-    apart = np.abs(path - other).max() - 1000 * np.abs(path - response).max()
-    gd = [
-        solve(one, GD(lr=0.1 / problem.lipschitz), w0=w0, tol=0, max_steps=3, engine="compiled").w
-        for one in (problem, scaled)
-    ]
+    e = w0 - problem.minimizer
+    size = np.abs(e).max()
+    adam = Adam(lr=float(size) * 0.01, beta1=draw.rng.uniform(0, 0.9), beta2=0.99, eps=0.0)
+    perturbed = problem.minimizer + e * (1 + EPS * draw.rng.choice([-1, 1], problem.dim))
+    starts = ((problem, w0), (scaled, w0), (problem, perturbed))
+    path, other, response = (run_compiled(one, adam, start, 30).w for one, start in starts)
+    # Adam magnifies rounding where a gradient passes through zero: the path may change as much as after a perturbation
+    # of eps, times a thousand for about a thousand roundings
+    off = np.abs(path - other).max() - 1000 * np.abs(path - response).max()
+    gd = [run_compiled(one, GD(lr=0.1 / problem.lipschitz), w0, 3).w for one in (problem, scaled)]
     if np.abs(gd[0] - gd[1]).max() < 1e-6 * size:
         return Observation(-1.0)  # GD must depend on the scales
     ke = [theory.kappa_eff(one, w0) for one in (problem, scaled)]
-    return Observation(-max(float(apart / size), abs(ke[1] / ke[0] - 1) - 100 * eps * ke[0], 0.0))
-
-
-@exact_result(
-    "2f-law",
-    "From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and "
-    "cos_i = H_ii/|He_i| between 2√κ_l/(1+κ_l) and 1.",
-    draws=500,
-    rounding=1e-6,
-    judge=lambda claim, observations: _judge_normal(claim, observations),
-    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
-)
-def cosine_law(draw: Draw) -> Observation:
-    """g₀,i = (He₀)_i is normal with deviation |He_i|, the length of H's i-th column; so a_i = H_ii/|g₀,i| =
-    cos_i/|N_i|. cos_i is the cosine of the angle between e_i and He_i; by Kantorovich's inequality
-    (xᵀHx)²/(|x|²|Hx|²) ≥ 4μL/(μ+L)², whose root at x = e_i is the lower end.
-    """
-    problem = random_problem(draw.rng, max_kappa=1e4)
-    cosines, slack = theory.cosines(problem)[0], _slack_cosines(problem)
-    e = draw.rng.standard_normal(problem.dim)
-    lengths = np.concatenate([np.linalg.norm(block, axis=0) for block in problem.blocks])
-    normal = float(problem.hvp(e)[0] / lengths[0])
-    a = np.diag(problem.hessian())[0] / abs(problem.hvp(e)[0])
-    return Observation(min(slack, -abs(a * abs(normal) / cosines[0] - 1)), None, normal)
+    return Observation(-max(off / size, abs(ke[1] / ke[0] - 1) - 100 * EPS * ke[0], 0.0))
 
 
 def _slack_cosines(problem: BlockQuadratic) -> float:
     cosines, least = theory.cosines(problem)
-    return min(float((cosines / least - 1).min()), float((1 - cosines).min()))
+    return min((cosines / least - 1).min(), (1 - cosines).min())
 
 
 def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
     from scipy.stats import kstest
 
-    margin = min(one.slack for one in observations)
-    p = float(kstest([one.value for one in observations], "norm").pvalue)
-    evidence = f"cosines within their ends; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
+    margin = least_slack(observations)
+    p = kstest(values_of(observations), "norm").pvalue
+    evidence = f"cosines within their bounds; the N_i are standard normal (Kolmogorov–Smirnov p = {p:.2g})"
     fits = margin >= -claim.rounding and not p < 1e-5
-    return verdict_of(margin, evidence, holds=fits, enough=len(observations) >= 100)
+    return claim.verdict(margin, evidence, confirmed=fits, enough=len(observations) >= 100)
+
+
+@exact_result(
+    "2f-law",
+    draws=500,
+    rounding=1e-6,
+    judge=_judge_normal,
+    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
+)
+def cosine_law(draw: Draw) -> Observation:
+    """From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and cos_i =
+    H_ii/|Hu_i| between 2√κ_l/(1+κ_l) and 1, where u_i is the i-th unit vector.
+
+    g₀,i = (He₀)_i is normal with standard deviation |Hu_i|, the length of the i-th column of H; so a_i = H_ii/|g₀,i| =
+    cos_i/|N_i|. cos_i is the cosine of the angle between u_i and Hu_i; by Kantorovich's inequality (xᵀHx)²/(|x|²|Hx|²)
+    ≥ 4μL/(μ+L)², whose square root at x = u_i, with μ and L of the block, is the lower end.
+    """
+    problem = random_problem(draw.rng, max_kappa=1e4)
+    g = problem.hvp(draw.rng.standard_normal(problem.dim))[0]
+    block = problem.blocks[0]
+    normal = g / np.linalg.norm(block, axis=0)[0]
+    off = abs(block[0, 0] / abs(g) * abs(normal) / theory.cosines(problem)[0][0] - 1)
+    return Observation(min(_slack_cosines(problem), -off), value=normal)

@@ -1,13 +1,14 @@
 """The ledger: claims, the decorator that records them, and the rules that turn observations into a verdict.
 
-A check examines draws, singly or in batches, and returns an `Observation` for each: the slack that the claim had there.
-A judge turns the observations into a `Verdict`. The claims are in the other modules of this package; `verification`
-runs them.
+A check examines draws, one by one or in batches, and returns an `Observation` for each: the slack of the claim there. A
+judge turns the observations into a `Verdict`. The claims are in the other modules of this package; `verification` runs
+them.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -18,36 +19,19 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.claims.adversary import Search
+from quadsim.claims.observations import Draw, Observation, least_slack
 
 PROVED, EXACT, TESTED, FALSE, PAPER = "PROVED", "EXACT", "TESTED", "FALSE", "PAPER"
 INEQUALITY, EQUALITY, SAMPLE = "inequality", "equality", "sample"  # SAMPLE: a statement about a probability law
 HOLDS, REFUTED, UNDECIDED = "holds", "refuted", "undecided"
-ROUNDING = 1e-9  # a loss ratio after some steps of the solver is off by a few eps·κ, κ up to a million
+ROUNDING = 1e-9  # a loss ratio after some steps of the solver has an error of a few eps·κ, κ up to a million
 TIGHT_TOL = 1e-6  # a tight bound must be met to this accuracy by every draw that is constructed to attain it
 MIN_VIOLATION = 1e-6  # a counterexample must violate the claim by more than this
-
-
-class Draw(NamedTuple):
-    """One draw: its number and its own random stream."""
-
-    number: int
-    rng: np.random.Generator
-
-
-class Observation(NamedTuple):
-    """The result of a check on one draw.
-
-    ``slack``: relative to the bound; negative is a violation; for an identity, minus the relative deviation. ``gap``:
-    the distance from equality, where the draw is constructed to attain a tight bound. ``value``: data for the judge.
-    """
-
-    slack: float = np.inf
-    gap: float | None = None
-    value: Any = None
+MIN_P_VALUE = 1e-6  # a true law is reported as violated for one seed in a million
 
 
 class Verdict(NamedTuple):
-    """The judgement on all draws. ``closeness`` is the largest gap of a tight claim."""
+    """The verdict on all draws. ``closeness`` is the largest gap of a tight claim."""
 
     verdict: str
     margin: float | None
@@ -63,7 +47,7 @@ class Claim:
     """A statement with its check. ``expected`` is the verdict that the claim's status implies.
 
     ``relation``: INEQUALITY, EQUALITY (an identity, an equivalence, a list of numbers) or SAMPLE; None if the claim
-    is not asserted. ``search``: the adversarial search that every asserted inequality has.
+    is not asserted. ``search``: an adversarial search, required of every asserted inequality.
     """
 
     id: str
@@ -79,17 +63,35 @@ class Claim:
     relation: str | None = None
     search: Search | None = None
 
+    def verdict(self, margin: float | None, evidence: str, *, confirmed: bool, enough: bool = True) -> Verdict:
+        """The expected verdict if the draws confirm it; undecided if there are not ``enough`` draws.
+
+        Too few draws can violate an asserted claim but not confirm it, and can refute a FALSE claim.
+        """
+        if self.expected == REFUTED:
+            return Verdict(REFUTED if confirmed else "not refuted" if enough else UNDECIDED, margin, evidence)
+        return Verdict("violated" if not confirmed else HOLDS if enough else UNDECIDED, margin, evidence)
+
+    def law_verdict(
+        self, p_values: Sequence[float], evidence: str, *, enough: bool, consistent: bool = True
+    ) -> Verdict:
+        """The verdict on a probability law from the p-values of tests, with Bonferroni's correction."""
+        threshold = MIN_P_VALUE / len(p_values)
+        margin = float(min(p_values)) - threshold
+        evidence = f"{evidence} (margin: least p-value minus {threshold:.2g})"
+        return self.verdict(margin, evidence, confirmed=consistent and margin >= 0, enough=enough)
+
     def evaluations(self, draws: int) -> int:
-        """Evaluations of the search for this many draws: in proportion to the default number of draws."""
+        """Evaluations of the search, in proportion to the number of draws."""
         return -(-self.search.evaluations * draws // self.draws) if self.search else 0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with its verdict: the row of a table.
+    """A claim with its verdict: one row of a table.
 
-    ``margin`` is the least slack of the draws; ``worst`` the least slack that the adversarial search confirmed, at the
-    point ``worst_at``, after ``searched`` evaluations.
+    ``margin`` is the least slack of the draws; ``worst`` is the least slack that the adversarial search confirmed, at
+    the point ``worst_at``, after ``searched`` evaluations.
     """
 
     claim: str
@@ -115,9 +117,8 @@ LEDGER: dict[str, Claim] = {}
 
 
 def claim(
-    id: str,
     status: str,
-    sentence: str,
+    id: str,
     *,
     draws: int,
     tight: bool = False,
@@ -128,57 +129,45 @@ def claim(
     relation: str | None = None,
     search: Search | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Record a check in the ledger; its docstring is the proof. It takes a `Draw`, or a list of them (``batch``).
+    """Record a check in the ledger. It takes a `Draw`, or a list of them (``batch``).
 
-    An asserted claim is an inequality with a search, or declares another ``relation``. Use the decorators `proved`,
-    `exact_result`, `tested`, `false` and `paper`, which set the status.
+    The first paragraph of its docstring is the statement, the others are the proof. An asserted claim is an inequality
+    with a search, or declares another ``relation``. Use the decorators `proved`, `exact_result`, `tested`, `false` and
+    `paper`, which set the status.
     """
     relation = INEQUALITY if search is not None else relation
     if status in (PROVED, EXACT, TESTED) and (relation is None or (relation == INEQUALITY and search is None)):
         raise InputError(f"claim {id} needs search=Search(...), or relation=EQUALITY or SAMPLE if it is no inequality")
 
     def record(function: Callable[..., Any]) -> Callable[..., Any]:
-        check = function if batch else lambda draws: [function(draw) for draw in draws]
+        sentence, *proof = (" ".join(paragraph.split()) for paragraph in (function.__doc__ or "").split("\n\n"))
         verdict = expected or (REFUTED if status == FALSE else HOLDS)
         LEDGER[id] = Claim(
-            id,
-            status,
-            sentence,
-            _unwrap(function.__doc__ or ""),
-            draws,
-            check,
-            judge or (refuted if verdict == REFUTED else holds),
-            rounding,
-            tight,
-            verdict,
-            relation,
-            search,
+            id=id,
+            status=status,
+            sentence=sentence,
+            proof="\n\n".join(proof),
+            draws=draws,
+            check=function if batch else lambda draws: [function(draw) for draw in draws],
+            judge=judge or (refuted if verdict == REFUTED else holds),
+            rounding=rounding,
+            tight=tight,
+            expected=verdict,
+            relation=relation,
+            search=search,
         )
         return function
 
     return record
 
 
-def _with_status(status: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
-    """The decorator `claim` for claims of one status."""
-
-    def declare(id: str, sentence: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return claim(id, status, sentence, **options)
-
-    return declare
-
-
-proved, exact_result, tested, false, paper = map(_with_status, (PROVED, EXACT, TESTED, FALSE, PAPER))
-
-
-def _unwrap(text: str) -> str:
-    """The docstring's paragraphs, each on one line."""
-    paragraphs = "\n".join(line.strip() for line in text.strip().splitlines()).split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+proved, exact_result, tested, false, paper = (
+    functools.partial(claim, status) for status in (PROVED, EXACT, TESTED, FALSE, PAPER)
+)
 
 
 def holds(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Judge a statement about all draws: no violation beyond rounding, and every gap of a tight claim is small."""
+    """Judge a statement about all draws: no violation beyond rounding; if the claim is tight, all gaps are small."""
     margin = least_slack(observations)
     gaps = [one.gap for one in observations if one.gap is not None]
     closeness = float(max(gaps)) if gaps else None
@@ -196,26 +185,18 @@ def holds(claim: Claim, observations: list[Observation]) -> Verdict:
 
 
 def refuted(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Judge a false statement: one draw that violates it by more than rounding refutes it."""
+    """Judge a false statement: one draw refutes it by a violation beyond rounding."""
     count = sum(one.slack < -MIN_VIOLATION for one in observations)
     evidence = f"{count:,} of {len(observations):,} draws contradict it"
-    return verdict_of_false(finite_or_none(least_slack(observations)), evidence, refuted=count > 0)
+    return claim.verdict(finite_or_none(least_slack(observations)), evidence, confirmed=count > 0)
 
 
-def verdict_of(margin: float | None, evidence: str, *, holds: bool, enough: bool = True) -> Verdict:
-    """The verdict on an asserted claim: violated, or undecided if there are not ``enough`` draws, or holds."""
-    return Verdict("violated" if not holds else HOLDS if enough else UNDECIDED, margin, evidence)
-
-
-def verdict_of_false(margin: float | None, evidence: str, *, refuted: bool, enough: bool = True) -> Verdict:
-    """The verdict on a false claim: refuted, or not refuted, or undecided if there are not ``enough`` draws."""
-    return Verdict(REFUTED if refuted else "not refuted" if enough else UNDECIDED, margin, evidence)
-
-
-def least_slack(observations: Sequence[Observation]) -> float:
-    """The smallest slack; NaN counts as a violation, −∞."""
-    slacks = np.array([one.slack for one in observations], dtype=float)
-    return float(np.where(np.isnan(slacks), -np.inf, slacks).min())
+def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
+    """Judge a false statement with stated counterexamples: each violates it, and has the stated number (``value``)."""
+    verdict = refuted(claim, observations)
+    if not all(one.value and one.slack < -MIN_VIOLATION for one in observations):
+        return verdict._replace(verdict="not refuted", evidence="a counterexample does not have the stated number")
+    return verdict._replace(evidence=verdict.evidence + ", with the stated numbers")
 
 
 def finite_or_none(value: float) -> float | None:
@@ -223,7 +204,7 @@ def finite_or_none(value: float) -> float | None:
 
 
 def select(ids: Iterable[str] | None = None) -> list[Claim]:
-    """The claims with these ids, in the ledger's order; a section or a line selects its parts: 5, 5g, 5g-lower."""
+    """The claims with these ids, in the order of the ledger. A section or a line selects its parts: 5, 5g, 5g-lower."""
     if ids is None:
         return sorted(LEDGER.values(), key=_sort_key)
     selected: dict[str, Claim] = {}
@@ -238,18 +219,18 @@ def select(ids: Iterable[str] | None = None) -> list[Claim]:
 
 
 def section(claim: Claim) -> int:
-    """The number at the start of its id."""
+    """The number at the start of the id."""
     return int("".join(itertools.takewhile(str.isdigit, claim.id)))
 
 
 def _sort_key(claim: Claim) -> tuple[int, str]:
-    """Section, then line: 2a, 2b, …, then the claims of the section as a whole."""
+    """Section, then line: 2a, 2b, …, then claims about the section as a whole."""
     number = section(claim)
     line = claim.id.removeprefix(str(number))[:1]
     return number, line if line.isalpha() else "~"
 
 
 def _belongs(key: str, asked: str) -> bool:
-    """Whether claim `key` is `asked`, or a part of it: 5g-lower of 5g, 5g of 5, but 10 not of 1."""
+    """Whether claim `key` is `asked` or a part of it: 5g-lower is a part of 5g, 5g of 5, but 10 not of 1."""
     rest = key.removeprefix(asked)
     return key == asked or (rest != key and (rest[0] == "-" or (asked.isdigit() and not rest[0].isdigit())))

@@ -1,4 +1,4 @@
-"""Long runs of Adam (ε = 0, lr = 1) on many small blocks at once: time averages and largest gradients.
+"""Long runs of Adam (ε = 0, lr = 1) on many small blocks: time averages and largest gradients.
 
 An independent oracle: it shares no code with the solver. Compiled once in each process, not cached on disk.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class LongRun(NamedTuple):
-    """Of each run: the mean loss over the counted steps, and the largest |g_i| in them; NaN if v left float64's range.
+    """The mean loss of each run over the counted steps, and the largest |g_i|; NaN if v left the range of float64.
 
     ``loss`` is (runs,), ``gradient`` (runs, n).
     """
@@ -32,19 +32,19 @@ def long_run(
     beta1: Any = 0.0,
     kick: float = 0.0,
 ) -> LongRun:
-    """Run Adam from the errors e (runs, n) on the blocks h (runs, n, n), at settings of each run's own.
+    """Run Adam from the errors e (runs, n) on the blocks h (runs, n, n); settings may differ between runs.
 
-    m and v begin at the first gradient and its square unless v is given. The mean is over `counted` steps after
-    `before` others, all of them: where the loss wanders its swings cancel from step to step. The weights are a smooth
-    bump, sin², in which slow swings cancel too: at β2 = 0.999 even means of 20,000 steps were up to 2.3e-3 off those of
-    170,000; smooth ones 4e-4.
+    m begins at the first gradient, v at its square unless given. The mean is over `counted` steps after `before` other
+    steps, every step included, so that fast oscillations of the loss cancel. The weights are sin², a smooth window in
+    which slow oscillations cancel too: at β2 = 0.999 unweighted means of 20,000 steps differed by up to 2.3e-3 from
+    those of 170,000 steps, weighted means by 4e-4.
 
-    ``kick`` perturbs e by this much, relative to itself, halfway through the steps that do not count: an unstable cycle
-    is left, which a search would otherwise start on to the last bit, and take for a floor.
+    ``kick`` is a relative perturbation of e halfway through the steps that do not count. It makes a run leave an
+    unstable cycle, which a search would otherwise start on exactly, and report as a floor.
     """
     h, e = np.ascontiguousarray(h, dtype=float), np.array(e, dtype=float)
     g = np.einsum("kij,kj->ki", h, e)
-    v = g * g if v is None else np.array(np.broadcast_to(v, e.shape), dtype=float)
+    v = g * g if v is None else np.array(v, dtype=float)
     settings = [np.array(np.broadcast_to(value, len(e)), dtype=float) for value in (beta1, beta2)]
     lengths = [2 * (np.array(np.broadcast_to(value, len(e)), dtype=np.int64) // 2) for value in (before, counted)]
     loss, largest = np.empty(len(e)), np.empty_like(e)
@@ -57,7 +57,7 @@ def _run(h, e, m, v, beta1, beta2, before, counted, kick, loss, largest):  # typ
     g = np.empty(n)
     for k in range(e.shape[0]):
         b1, b2, weights, total = beta1[k], beta2[k], 0.0, 0.0
-        turn = np.pi / counted[k]
+        angle = np.pi / counted[k]
         largest[k] = 0.0
         for t in range(before[k] + counted[k]):
             if kick > 0 and 2 * t == before[k]:
@@ -65,17 +65,17 @@ def _run(h, e, m, v, beta1, beta2, before, counted, kick, loss, largest):  # typ
                     e[k, i] *= 1 + kick * np.cos(1.0 + i)
             twice = 0.0
             for i in range(n):
-                push = 0.0
+                gradient = 0.0
                 for j in range(n):
-                    push += h[k, i, j] * e[k, j]
-                g[i] = push
-                twice += push * e[k, i]
+                    gradient += h[k, i, j] * e[k, j]
+                g[i] = gradient
+                twice += gradient * e[k, i]
             for i in range(n):
                 m[k, i] = b1 * m[k, i] + (1 - b1) * g[i]
                 v[k, i] = b2 * v[k, i] + (1 - b2) * g[i] * g[i]
                 e[k, i] -= m[k, i] / np.sqrt(v[k, i])
             if t >= before[k]:
-                weight = np.sin(turn * (t - before[k] + 0.5)) ** 2
+                weight = np.sin(angle * (t - before[k] + 0.5)) ** 2
                 weights += weight
                 total += weight * twice
                 for i in range(n):

@@ -1,48 +1,43 @@
-"""Random problems, blocks and starts for the checks of claims."""
+"""Random problems, blocks and starts, and short runs, for the checks of claims."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from quadsim.engine.solver import solve
+from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case, case_spectra
 
-MIN_LOSS = 1e-200  # relative to the first loss: below, squares underflow
+EPS = float(np.finfo(float).eps)
+MIN_LOSS = 1e-200  # relative to the first loss: smaller squares underflow
 
 
 def random_problem(
-    rng: np.random.Generator,
-    *,
-    max_kappa: float = 1e6,
-    blocks: int = 4,
-    size: int = 5,
-    rotation: float | None = None,
-    min_kappa: float = 1.0,
+    rng: np.random.Generator, *, max_kappa: float = 1e6, rotation: float | None = None, min_kappa: float = 1.0
 ) -> BlockQuadratic:
     """A random problem: a published case at a random κ, or random blocks; any rotation, scale and minimizer."""
-    problem = _random_problem(rng, max_kappa, blocks, size, rotation)
+    problem = _random_problem(rng, max_kappa, rotation)
     while problem.kappa < min_kappa:
-        problem = _random_problem(rng, max_kappa, blocks, size, rotation)
+        problem = _random_problem(rng, max_kappa, rotation)
     return problem
 
 
-def _random_problem(
-    rng: np.random.Generator, max_kappa: float, blocks: int, size: int, rotation: float | None
-) -> BlockQuadratic:
+def _random_problem(rng: np.random.Generator, max_kappa: float, rotation: float | None) -> BlockQuadratic:
     angle = float(rng.choice([0.0, rng.uniform(), 1.0, 1.0])) if rotation is None else rotation
     seed, kind = int(rng.integers(2**31)), rng.uniform()
     if kind < 0.25:
         kappa = float(np.exp(rng.uniform(np.log(30), np.log(max_kappa))))
         return case(int(rng.integers(3, 5)), seed=seed, kappa=kappa, rotation=angle)
     if kind < 0.3:
-        return case(int(rng.integers(1, 3)), seed=seed, kappa=min(5000.0, max_kappa), block_size=size, rotation=angle)
-    kappa = float(np.exp(rng.uniform(0, np.log(max_kappa))))
-    scale = float(np.exp(rng.uniform(-5, 5)))
-    sizes = rng.integers(1, size + 1, rng.integers(1, blocks + 1))
+        return case(int(rng.integers(1, 3)), seed=seed, kappa=min(5000.0, max_kappa), block_size=5, rotation=angle)
+    kappa = np.exp(rng.uniform(0, np.log(max_kappa)))
+    scale = np.exp(rng.uniform(-5, 5))
+    sizes = rng.integers(1, 6, rng.integers(1, 5))
     spectra = [scale * np.exp(rng.uniform(0, np.log(kappa), n)) for n in sizes]
     if rng.uniform() < 0.2:
         spectra[0] = np.full(sizes[0], scale)  # repeated eigenvalues
@@ -50,8 +45,14 @@ def _random_problem(
     return BlockQuadratic.from_spectra(spectra, seed=seed, rotation=angle, minimizer=minimizer)
 
 
+def random_problem_and_error(rng: np.random.Generator, max_kappa: float = 1e6) -> tuple[BlockQuadratic, np.ndarray]:
+    """A random problem, and the error e₀ = w₀ − w⋆ of a random start."""
+    problem = random_problem(rng, max_kappa=max_kappa)
+    return problem, random_start(rng, problem) - problem.minimizer
+
+
 def case_draw(number: int, seed: int) -> BlockQuadratic:
-    """`case(number, seed=seed)` of Case 3 or 4 with its spectra cached."""
+    """`case(number, seed=seed)` for Case 3 or 4, with cached spectra."""
     return BlockQuadratic.from_spectra(_spectra(number), seed=seed, name=f"case {number}")
 
 
@@ -61,7 +62,7 @@ def _spectra(number: int) -> tuple[np.ndarray, ...]:
 
 
 def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
-    """A start around the minimizer, Gaussian, of signs, or with components of very different sizes; none is zero."""
+    """A start around the minimizer: Gaussian, a sign vector, or of very different components. No error is zero."""
     kind, size = rng.integers(3), np.exp(rng.uniform(-3, 3))
     e = rng.standard_normal(problem.dim)
     if kind == 1:
@@ -78,10 +79,15 @@ def scaled_hessian(problem: BlockQuadratic, w0: np.ndarray) -> tuple[np.ndarray,
     return g, root, problem.hessian() / np.outer(root, root)
 
 
+def run_compiled(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int) -> Trajectory:
+    """This many steps of the compiled engine, every one recorded."""
+    return solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1, engine="compiled")
+
+
 def loss_ratios(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int = 20) -> np.ndarray:
-    """loss[t+1]/loss[t] of the solver's run, up to the first loss that is near underflow."""
-    run = solve(problem, optimizer, w0=w0, tol=0, max_steps=steps, record=1, engine="compiled")
-    loss = run.loss[run.loss > MIN_LOSS * run.loss[0]] if run.loss.size else run.loss
+    """loss[t+1]/loss[t] of a compiled run, without losses near underflow."""
+    loss = run_compiled(problem, optimizer, w0, steps).loss
+    loss = loss[loss > MIN_LOSS * loss[0]]
     return loss[1:] / loss[:-1]
 
 
@@ -93,17 +99,22 @@ def random_block(rng: np.random.Generator, size: int, max_kappa: float = 1e4) ->
     return (block + block.T) / 2
 
 
-def one_block(h: np.ndarray) -> BlockQuadratic:
+def one_block(h: Any) -> BlockQuadratic:
     return BlockQuadratic.from_blocks([h])
 
 
+def diagonal_problem(values: Any) -> BlockQuadratic:
+    """One diagonal block with these eigenvalues."""
+    return BlockQuadratic.from_spectra([values], rotation=0)
+
+
 def two_blocks(first: np.ndarray, second: np.ndarray, scale: float) -> BlockQuadratic:
-    """Two blocks, the second multiplied by `scale`."""
+    """A problem of two blocks, the second multiplied by `scale`."""
     return BlockQuadratic.from_blocks([first, scale * second])
 
 
 def rotation_3d(angles: np.ndarray) -> np.ndarray:
-    """The rotation of three dimensions by these angles in the three coordinate planes."""
+    """The rotation in three dimensions by these angles in the three coordinate planes."""
     rotation = np.eye(3)
     for angle, (i, j) in zip(angles, ((0, 1), (0, 2), (1, 2)), strict=True):
         plane = np.eye(3)

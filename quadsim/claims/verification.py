@@ -1,4 +1,4 @@
-"""Running claims: draws and adversarial searches, in this process or in several, and the verdicts that follow."""
+"""Run claims: draws and adversarial searches, in one process or several, and the resulting verdicts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,8 @@ from quadsim._random import stream
 from quadsim._validation import InputError
 from quadsim.claims import adversary
 from quadsim.claims.adversary import Worst
-from quadsim.claims.ledger import (
-    LEDGER,
-    MIN_VIOLATION,
-    REFUTED,
-    Claim,
-    Draw,
-    Finding,
-    Observation,
-    Verdict,
-    finite_or_none,
-    select,
-)
+from quadsim.claims.ledger import LEDGER, MIN_VIOLATION, REFUTED, Claim, Finding, Verdict, finite_or_none, select
+from quadsim.claims.observations import Draw, Observation
 
 BATCH_SIZE = 25  # draws between two reports of progress
 MAX_DRAWS = 10**7
@@ -41,9 +31,9 @@ def verify(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> list[Finding]:
-    """Check claims, by default all, each with its own number of draws or with `draws`.
+    """Check claims (default: all), each with `draws` draws (default: the claim's number).
 
-    The draws depend on the seed and the claim alone, not on which other claims are checked or on the number of
+    The draws depend on the seed and the claim only, not on which other claims are checked or on the number of
     processes (``workers``). `progress` is called with the claim and the fraction of its work that is done.
     """
     if draws is not None:
@@ -57,12 +47,12 @@ def verify(
 
 
 def verify_claim(claim: Claim, draws: int, seed: int, progress: Progress | None = None) -> Finding:
-    """One claim's verdict, in this process."""
+    """Check one claim in this process."""
     return _Task(claim, draws, seed, progress).finding()
 
 
 class _Task:
-    """The work on one claim: the islands of its search, then its draws in pieces."""
+    """The work on one claim: the islands of its search, then its draws in chunks."""
 
     def __init__(self, claim: Claim, draws: int, seed: int, progress: Progress | None) -> None:
         self.claim, self.draws, self.seed, self.progress = claim, draws, seed, progress
@@ -70,20 +60,20 @@ class _Task:
         self.worst: list[Worst] = []
         self.seconds = 0.0
 
-    @property
-    def islands(self) -> range:
-        return range(adversary.ISLANDS if self.claim.search else 0)
+    def jobs(self, chunk_size: int) -> list[tuple[Callable[..., Any], int, int]]:
+        """The islands of the search, then the draws in chunks: a function and its two numbers for each."""
+        islands = range(adversary.ISLANDS if self.claim.search else 0)
+        lows = range(0, self.draws, chunk_size)
+        return [(run_search, self.draws, island) for island in islands] + [
+            (run_draws, low, min(low + chunk_size, self.draws)) for low in lows
+        ]
 
-    def pieces(self, size: int) -> list[tuple[int, int]]:
-        """The draws, as ranges of this size."""
-        return [(low, min(low + size, self.draws)) for low in range(0, self.draws, size)]
-
-    def add(self, found: Worst | list[Observation], seconds: float) -> None:
-        """Add the result of an island or of a piece."""
-        if isinstance(found, Worst):
-            self.worst.append(found)
+    def add(self, result: Worst | list[Observation], seconds: float) -> None:
+        """Add the result of an island or of a chunk."""
+        if isinstance(result, Worst):
+            self.worst.append(result)
         else:
-            self.observations += found
+            self.observations += result
         self.seconds += seconds
         if self.progress is not None:  # search and draws count one half each
             share = len(self.observations) / self.draws
@@ -91,27 +81,40 @@ class _Task:
 
     def finding(self) -> Finding:
         """The verdict; runs the task first unless it has been run."""
+        claim = self.claim
         if not self.observations:
-            for island in self.islands:
-                self.add(*_timed(run_search, self.claim, self.draws, island, self.seed))
-            for low, high in self.pieces(BATCH_SIZE):
-                self.add(*_timed(run_draws, self.claim, low, high, self.seed))
-        return _finding(self.claim, self.observations, self.worst, self.seconds)
+            for function, *numbers in self.jobs(BATCH_SIZE):
+                self.add(*_timed(function, claim, *numbers, self.seed))
+        verdict = claim.judge(claim, self.observations)
+        worst = adversary.least(self.worst) if self.worst else None
+        if worst is not None:
+            verdict = _with_search(claim, verdict, worst)
+        return Finding(
+            claim=claim.id,
+            status=claim.status,
+            relation=claim.relation,
+            verdict=verdict.verdict,
+            ok=verdict.verdict == claim.expected,
+            draws=len(self.observations),
+            margin=verdict.margin,
+            closeness=verdict.closeness,
+            searched=worst.evaluations if worst else 0,
+            worst=finite_or_none(worst.margin) if worst else None,
+            worst_at=worst.at if worst and np.isfinite(worst.margin) else None,
+            evidence=verdict.evidence,
+            sentence=claim.sentence,
+            seconds=self.seconds,
+        )
 
 
 def _run_in_processes(tasks: list[_Task], workers: int) -> None:
-    """Run the tasks' islands and pieces in a process pool."""
+    """Run the jobs of all tasks in a process pool."""
     try:
         with ProcessPool(workers) as pool:
             pending = [
-                (task, pool.submit(_search_by_id, task.claim.id, task.draws, island, task.seed))
+                (task, pool.submit(_run_by_id, function, task.claim.id, *numbers, task.seed))
                 for task in tasks
-                for island in task.islands
-            ]
-            pending += [
-                (task, pool.submit(_draws_by_id, task.claim.id, *piece, task.seed))
-                for task in tasks
-                for piece in task.pieces(_piece_size(task.draws, workers))
+                for function, *numbers in task.jobs(_chunk_size(task.draws, workers))
             ]
             for task, future in pending:
                 task.add(*pool.result(future))
@@ -119,17 +122,14 @@ def _run_in_processes(tasks: list[_Task], workers: int) -> None:
         raise OSError("a worker process of verify died, perhaps out of memory") from None
 
 
-def _piece_size(draws: int, workers: int) -> int:
-    """A multiple of the batch size, with about four pieces for each worker."""
+def _chunk_size(draws: int, workers: int) -> int:
+    """A multiple of the batch size, with about four chunks for each worker."""
     return min(max(-(-draws // (4 * workers * BATCH_SIZE)), 1), 40) * BATCH_SIZE
 
 
-def _search_by_id(id: str, draws: int, island: int, seed: int) -> tuple[Worst, float]:
-    return _timed(run_search, LEDGER[id], draws, island, seed)
-
-
-def _draws_by_id(id: str, low: int, high: int, seed: int) -> tuple[list[Observation], float]:
-    return _timed(run_draws, LEDGER[id], low, high, seed)
+def _run_by_id(function: Callable[..., Any], id: str, *arguments: int) -> tuple[Any, float]:
+    """Run in a worker: claims cannot be pickled."""
+    return _timed(function, LEDGER[id], *arguments)
 
 
 def _timed(function: Callable[..., Any], *arguments: object) -> tuple[Any, float]:
@@ -145,7 +145,7 @@ def run_search(claim: Claim, draws: int, island: int, seed: int) -> Worst:
 
 
 def run_draws(claim: Claim, low: int, high: int, seed: int) -> list[Observation]:
-    """The observations of the draws from `low` to `high`."""
+    """The observations of the draws from `low` to `high` − 1."""
     observations: list[Observation] = []
     for first in range(low, high, BATCH_SIZE):
         numbers = range(first, min(first + BATCH_SIZE, high))
@@ -157,39 +157,14 @@ def run_draws(claim: Claim, low: int, high: int, seed: int) -> list[Observation]
     return observations
 
 
-def _finding(claim: Claim, observations: list[Observation], found: list[Worst], seconds: float) -> Finding:
-    verdict = claim.judge(claim, observations)
-    worst = adversary.least(found) if found else None
-    if worst is not None:
-        verdict = _with_search(claim, verdict, worst)
-    return Finding(
-        claim=claim.id,
-        status=claim.status,
-        relation=claim.relation,
-        verdict=verdict.verdict,
-        ok=verdict.verdict == claim.expected,
-        draws=len(observations),
-        margin=verdict.margin,
-        closeness=verdict.closeness,
-        searched=worst.evaluations if worst else 0,
-        worst=finite_or_none(worst.margin) if worst else None,
-        worst_at=worst.at if worst and np.isfinite(worst.margin) else None,
-        evidence=verdict.evidence,
-        sentence=claim.sentence,
-        seconds=seconds,
-    )
-
-
 def _with_search(claim: Claim, verdict: Verdict, worst: Worst) -> Verdict:
-    """The verdict after the search: an asserted claim must survive it, and a FALSE one must be violated by it too."""
+    """The verdict after the search, which must not violate an asserted claim and must violate a FALSE one."""
     assert claim.search is not None
     if claim.expected == REFUTED:
         if worst.margin < -MIN_VIOLATION:
             evidence = f"{verdict.evidence}; a search from a cold start violates it by {-worst.margin:.1e}"
             return verdict._replace(evidence=evidence)
-        evidence = (
-            f"{verdict.evidence}; a search of {worst.evaluations:,} evaluations from a cold start does not violate it"
-        )
+        evidence = f"{verdict.evidence}; a cold-start search ({worst.evaluations:,} evaluations) does not violate it"
         return verdict._replace(verdict="not refuted", evidence=evidence)
     tolerance = claim.rounding if claim.search.rounding is None else claim.search.rounding
     if worst.margin >= -tolerance:

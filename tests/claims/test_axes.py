@@ -1,4 +1,4 @@
-"""Sections 6 to 10 of the ledger, and controls: a broken formula or engine must be caught by the same machinery."""
+"""Sections 6 to 10 of the ledger, with negative controls: the checks must catch a broken formula or engine."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from kernels import compiled
 from quadsim import claims, optimizers, theory
 from quadsim.claims import accuracy, first_passage, invariances, ledger, rotation, verification
 from quadsim.claims import zipf as bigram
-from quadsim.claims.ledger import Observation
+from quadsim.claims.observations import Draw, Observation
 from quadsim.engine.closed_form import double_double, modal_trajectory, modes
 from quadsim.engine.closed_form.first_passage import FirstPassage
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -17,7 +17,7 @@ from quadsim.theory import diagonal, zipf
 from quadsim.theory import rotation as plane
 
 AXES = claims.select(["6", "7", "8", "9", "10"])
-# Laws and medians need more draws than the others to be told, and some searches fewer.
+# Laws and medians need more draws than the other claims, and some claims fewer.
 DRAWS = {"6-law": 300, "6-fixed": 300, "7-law": 150, "7-median": 1000, "8-law": 150, "9-iterate": 20, "9-search": 30}
 EVERY_KERNEL = {"6-bits", "6-bits-all"}  # the claims whose draws compile every optimizer
 DRAWS |= {"10-exponent": 6, "10-sign": 8, "10-even": 3, "7-das": 8}
@@ -26,19 +26,19 @@ DRAWS |= {"10-exponent": 6, "10-sign": 8, "10-even": 3, "7-das": 8}
 @pytest.mark.parametrize(
     "one", [pytest.param(one, id=one.id, marks=pytest.mark.slow if one.id in EVERY_KERNEL else ()) for one in AXES]
 )
-def test_the_verdict_is_the_ledger_s(one):
+def test_verdict_is_the_expected_one(one):
     found = verification.verify_claim(one, DRAWS.get(one.id, 50), seed=3)
     assert found.ok, found
 
 
 @pytest.mark.parametrize("one", AXES, ids=lambda one: one.id)
-def test_one_draw_is_judged_too(one):
-    """A law is not told from one draw, and that is said; nothing is called violated, or not refuted, by mistake."""
+def test_one_draw_is_judged(one):
+    """One draw cannot confirm a law, so the verdict is undecided; no true claim is reported as violated."""
     found = verification.verify_claim(one, 1, seed=0)
     assert found.ok or found.verdict in ("undecided", "not refuted"), found
 
 
-def test_the_ids_of_the_axes():
+def test_ids_of_the_sections():
     assert {"6", "6-bits", "6-bits-all", "7-law", "8-45", "9", "9-gd", "9-search", "10", "10-even"} <= {
         one.id for one in AXES
     }
@@ -46,17 +46,17 @@ def test_the_ids_of_the_axes():
 
 
 def times(factor):
-    """A function's value, off by a factor."""
+    """Multiply the value of a function by a factor."""
     return lambda function: lambda *given, **named: np.asarray(function(*given, **named)) * factor
 
 
 def shifted(function):
-    """The first argument off by a twentieth: a distribution that is stretched."""
+    """Multiply the first argument by 1.05: a stretched distribution."""
     return lambda x, *given: function(1.05 * x, *given)
 
 
 def half_angle(function):
-    """sin θ for sin 2θ."""
+    """sin θ in place of sin 2θ."""
     return lambda kappa, angle, *given: function(kappa, angle / 2, *given)
 
 
@@ -81,17 +81,17 @@ def naive_logarithm(function):
 
 
 def with_eps(function):
-    """Adam whose ε is felt: it sees the scale of a block."""
+    """Adam with an ε that matters, so that it depends on the scale of a block."""
 
-    def felt(*given):
+    def changed(*given):
         adam = function(*given)
         return replace(adam, eps=0.01) if isinstance(adam, optimizers.Adam) else adam
 
-    return felt
+    return changed
 
 
 def halved(function):
-    """Eigenvalues half as large: an lr that they call stable is not."""
+    """Halve the eigenvalues, so that an unstable lr seems stable."""
     return lambda *given: tuple(values / 2 for values in function(*given))
 
 
@@ -125,7 +125,7 @@ BROKEN = [
         "log_sizes_and_signs",
         lambda function: lambda self, steps: function(self, np.asarray(steps) + 1),
     ),
-    ("9", accuracy, "_updated", times(1 + 1e-6)),
+    ("9", accuracy, "_iterated", times(1 + 1e-6)),
     ("9-gd", modes, "_log_one_minus", naive_logarithm),
     ("9-momentum", double_double, "root", lambda function: lambda a: (np.sqrt(a), 0.0)),
     ("9-momentum", double_double, "exact_product", lambda function: lambda a, b: (a * b, np.zeros_like(b))),
@@ -155,7 +155,7 @@ BROKEN = [
         for given in BROKEN
     ],
 )
-def test_what_is_broken_is_caught(claim, where, name, broken, monkeypatch):
+def test_broken_formula_is_caught(claim, where, name, broken, monkeypatch):
     monkeypatch.setattr(where, name, broken(getattr(where, name)))
     found = verification.verify_claim(claims.LEDGER[claim], DRAWS.get(claim, 40), seed=0)
     assert not found.ok, found
@@ -172,17 +172,17 @@ def test_what_is_broken_is_caught(claim, where, name, broken, monkeypatch):
         ("10-even", bigram, "EVEN_TIMES", bigram.EVEN_TIMES | {0.05: 18}),
     ],
 )
-def test_another_figure_is_caught(claim, where, name, changed, monkeypatch):
+def test_wrong_stated_number_is_caught(claim, where, name, changed, monkeypatch):
     monkeypatch.setattr(where, name, changed)
     assert not verification.verify_claim(claims.LEDGER[claim], DRAWS.get(claim, 40), seed=0).ok
 
 
-def test_a_bracket_with_other_constants_is_caught(monkeypatch):
-    """μ a hundredth too large: the loss is above |g|²/(2μ) once the slowest mode is left alone."""
-    made = first_passage.random_problem
+def test_bracket_with_wrong_constant_is_caught(monkeypatch):
+    """With μ 1 % too large the loss exceeds |g|²/(2μ) once only the slowest mode is left."""
+    original = first_passage.random_problem
 
     def off(*given, **named):
-        problem = made(*given, **named)
+        problem = original(*given, **named)
         problem.__dict__["mu"] = 1.01 * problem.mu
         return problem
 
@@ -191,34 +191,35 @@ def test_a_bracket_with_other_constants_is_caught(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", compiled(optimizers.OPTIMIZERS.values()))
-def test_flips_keep_every_bit_unless_a_rule_has_regard_to_order(kind):
-    """6-bits for each optimizer, on blocks of four, which Muon takes for 2 × 2 matrices."""
+def test_flips_keep_every_bit_unless_the_rule_depends_on_order(kind):
+    """6-bits for each optimizer, on blocks of size four, which Muon treats as 2 × 2 matrices."""
     problem = BlockQuadratic.from_spectra([np.geomspace(1, 50, 4), np.geomspace(20, 400, 4)], seed=1)
     rng = np.random.default_rng(5)
     e = rng.standard_normal(8)
-    optimizer = invariances._at_some_lr(kind, rng, problem, e)
-    blind = kind.scope == "coordinate" or invariances._is_blind_to_order(optimizer, rng, problem, e)
-    apart = max(invariances._flip(rng, problem, e, optimizer) for _ in range(3))
-    assert blind == (kind.name != "muon")
-    assert (apart == 0) == blind
-    if not blind:
-        assert apart > 1e-3
+    optimizer = invariances._at_moderate_lr(Draw(list(optimizers.OPTIMIZERS.values()).index(kind), rng), problem, e)
+    assert type(optimizer) is kind
+    covered = kind.scope == "coordinate" or invariances._ignores_order(optimizer, rng, problem, e)
+    deviation = max(invariances._flip(rng, problem, e, optimizer) for _ in range(3))
+    assert covered == (kind.name != "muon")
+    assert (deviation == 0) == covered
+    if not covered:
+        assert deviation > 1e-3
 
 
 def test_muon_of_one_row_keeps_every_bit():
-    """Its step is then the direction of a block, and a flip of a coordinate flips that of the step."""
+    """With one row the step has the direction of the block, and flipping a coordinate flips that of the step."""
     problem = BlockQuadratic.from_spectra([np.geomspace(1, 50, 4), np.geomspace(20, 400, 3)], seed=1)
     rng = np.random.default_rng(6)
     for rows in (1, 2):
         block = BlockQuadratic.from_blocks([problem.blocks[0]])
-        apart = [
+        deviations = [
             invariances._flip(rng, block, rng.standard_normal(4), optimizers.Muon(lr=0.01, rows=rows)) for _ in range(4)
         ]
-        assert (max(apart) == 0) == (rows == 1)
+        assert (max(deviations) == 0) == (rows == 1)
 
 
 @pytest.mark.parametrize("claim", ["7-das", "9-frozen-monotone", "10-even"])
-def test_a_false_claim_that_is_not_refuted_is_told(claim):
+def test_false_claim_that_is_not_refuted_is_reported(claim):
     one = claims.LEDGER[claim]
     blind = replace(
         one, check=lambda draws: [Observation(max(seen.slack, 0.1), None, seen.value) for seen in one.check(draws)]
@@ -226,7 +227,7 @@ def test_a_false_claim_that_is_not_refuted_is_told(claim):
     assert not verification.verify_claim(blind, 3, seed=0).ok
 
 
-def test_the_same_seed_sees_the_same():
+def test_same_seed_gives_the_same_evidence():
     for claim in ("6-adam", "7-median", "9-momentum", "10-sign-loss"):
         first, again, other = (verification.verify_claim(claims.LEDGER[claim], 12, seed) for seed in (1, 1, 2))
         assert (first.margin, first.evidence) == (again.margin, again.evidence)

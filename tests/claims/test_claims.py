@@ -1,4 +1,4 @@
-"""The ledger's machinery, its sections 1 to 4, and controls: a broken bound must be caught by the same machinery."""
+"""The ledger and its sections 1 to 4, with negative controls: the checks must catch a broken bound."""
 
 import json
 from dataclasses import replace
@@ -9,20 +9,20 @@ import pytest
 
 from quadsim import claims, theory
 from quadsim.claims import document, ledger, published, verification
-from quadsim.claims.ledger import Observation
+from quadsim.claims.observations import Observation
 
 ROOT = Path(__file__).parents[2]
 FIRST_SECTIONS = [one for one in claims.select(["1", "2", "3", "4"]) if "paper" not in one.id and one.id != "2-medians"]
 
 
 @pytest.mark.parametrize("one", FIRST_SECTIONS, ids=lambda one: one.id)
-def test_the_verdict_is_the_ledger_s(one):
+def test_verdict_is_the_expected_one(one):
     found = verification.verify_claim(one, 150, seed=3)
     assert found.ok, found
     assert found.draws == 150
 
 
-def test_the_paper_s_sentences_and_the_medians_earn_their_verdicts():
+def test_verdicts_on_sentences_of_the_paper():
     for one, draws in (("2-paper-r-within", 1000), ("2-paper-5x", 100)):
         assert verification.verify_claim(claims.LEDGER[one], draws, seed=1).ok
     few = verification.verify_claim(claims.LEDGER["2-paper-r"], 100, seed=1)
@@ -31,7 +31,7 @@ def test_the_paper_s_sentences_and_the_medians_earn_their_verdicts():
 
 
 def scaled(function, factor):
-    """A broken theory: what the function returns, times a factor (its last number, if it returns a pair)."""
+    """A broken theory: the value of a function, or the second of a pair, multiplied by a factor."""
 
     def broken(*arguments, **options):
         value = function(*arguments, **options)
@@ -63,14 +63,14 @@ def scaled(function, factor):
         ("2-medians", "kappa_eff", 1.5),
     ],
 )
-def test_a_broken_theory_is_caught(claim, name, factor, monkeypatch):
+def test_broken_theory_is_caught(claim, name, factor, monkeypatch):
     monkeypatch.setattr(theory, name, scaled(getattr(theory, name), factor))
     found = verification.verify_claim(claims.LEDGER[claim], 60, seed=0)
     assert not found.ok, found
 
 
 @pytest.fixture(scope="module")
-def samples_of_medians():
+def median_samples():
     return verification.run_draws(claims.LEDGER["2-medians"], 0, 500, 0)
 
 
@@ -83,11 +83,11 @@ def samples_of_medians():
         ("BELOW", {3: (0.996, 5e-5), 4: (0.282, 5e-4)}),
     ],
 )
-def test_another_median_is_caught(name, value, samples_of_medians, monkeypatch):
+def test_wrong_median_is_caught(name, value, median_samples, monkeypatch):
     one = claims.LEDGER["2-medians"]
-    assert one.judge(one, samples_of_medians).verdict == "holds"
+    assert one.judge(one, median_samples).verdict == "holds"
     monkeypatch.setattr(published, name, value)
-    assert one.judge(one, samples_of_medians).verdict == "violated"
+    assert one.judge(one, median_samples).verdict == "violated"
 
 
 def test_medians_from_too_few_samples_confirm_nothing():
@@ -95,22 +95,22 @@ def test_medians_from_too_few_samples_confirm_nothing():
 
 
 @pytest.mark.parametrize("claim", ["1c", "1c-varying", "2e-jacobi", "4a-monotone"])
-def test_a_false_claim_that_is_not_refuted_is_told(claim):
-    """With its counterexamples left out it is not refuted, and that differs from the ledger."""
+def test_false_claim_that_is_not_refuted_is_reported(claim):
+    """Without its counterexamples it is not refuted, which is not the expected verdict."""
     one = claims.LEDGER[claim]
     blind = replace(one, check=lambda draws: [Observation(max(seen.slack, 0.1)) for seen in one.check(draws)])
     found = verification.verify_claim(blind, 10, seed=0)
     assert (found.verdict, found.ok) == ("not refuted", False)
 
 
-def test_a_slack_that_is_not_a_number_is_a_violation():
+def test_nan_slack_is_a_violation():
     one = replace(claims.LEDGER["2c"], check=lambda draws: [Observation(np.nan) for _ in draws])
     found = verification.verify_claim(one, 3, seed=0)
     assert (found.verdict, found.margin, found.ok) == ("violated", None, False)
 
 
-def test_draws_are_the_same_whatever_else_is_checked():
-    """By a claim that is not tight: margins of tight ones are rounding, and may be 0 for two seeds."""
+def test_draws_do_not_depend_on_the_other_claims():
+    """For a claim that is not tight: margins of tight claims are rounding errors, and may be 0 for both seeds."""
     alone = claims.verify(claims.select(["2e-sluis"]), draws=40, seed=5)
     among = claims.verify(claims.select(["1a", "2e-sluis", "3"]), draws=40, seed=5)
     assert alone[0].margin == next(found.margin for found in among if found.claim == "2e-sluis")
@@ -119,19 +119,19 @@ def test_draws_are_the_same_whatever_else_is_checked():
 
 
 @pytest.mark.slow
-def test_two_processes_see_what_one_sees():
+def test_two_processes_give_the_findings_of_one():
     some = claims.select(["2c", "1c"])
     alone, shared = (claims.verify(some, draws=130, seed=2, workers=workers) for workers in (1, 2))
     for one, other in zip(alone, shared, strict=True):
         assert replace(one, seconds=0.0) == replace(other, seconds=0.0)
 
 
-def test_more_draws_only_add_to_fewer():
+def test_more_draws_include_the_fewer():
     few, many = (verification.verify_claim(claims.LEDGER["3-best"], draws, seed=1).margin for draws in (30, 90))
     assert many <= few
 
 
-def test_ids_pick_lines_and_sections():
+def test_ids_select_lines_and_sections():
     assert (
         [one.id for one in claims.select(["1c"])] == [one.id for one in claims.select(["1C"])] == ["1c", "1c-varying"]
     )
@@ -143,7 +143,7 @@ def test_ids_pick_lines_and_sections():
     assert {ledger.section(one) for one in claims.select()} == set(range(1, 11))
 
 
-def test_every_claim_is_stated_and_argued():
+def test_every_claim_has_a_statement_and_a_proof():
     for one in claims.select():
         assert one.status in ("PROVED", "EXACT", "TESTED", "FALSE", "PAPER")
         assert one.sentence.endswith("."), one.id
@@ -155,7 +155,7 @@ def test_every_claim_is_stated_and_argued():
 
 
 def test_the_document_is_rendered_from_the_claims():
-    """figures/ledger.md states what the code states, and quotes the evidence that lies beside it."""
+    """figures/ledger.md has the statements of the code and the evidence of figures/ledger.json."""
     made = json.loads((ROOT / "figures/ledger.json").read_text(encoding="utf-8"))
     text = (ROOT / "figures/ledger.md").read_text(encoding="utf-8")
     assert document.render(made["findings"], made) == text
@@ -164,7 +164,7 @@ def test_the_document_is_rendered_from_the_claims():
     assert {row["claim"]: row["draws"] for row in made["findings"]} == {one.id: one.draws for one in claims.select()}
 
 
-def test_a_changed_claim_changes_the_document(monkeypatch):
+def test_changed_claim_changes_the_document(monkeypatch):
     made = json.loads((ROOT / "figures/ledger.json").read_text(encoding="utf-8"))
     monkeypatch.setitem(claims.LEDGER, "2b", replace(claims.LEDGER["2b"], proof="By inspection."))
     assert document.render(made["findings"], made) != (ROOT / "figures/ledger.md").read_text(encoding="utf-8")
@@ -184,5 +184,5 @@ def test_a_changed_claim_changes_the_document(monkeypatch):
         (lambda: document.render([{"claim": "99"}], {"versions": {}}), "no claim '99' is in the ledger"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

@@ -1,4 +1,4 @@
-"""Section 5 of the ledger earns its verdicts; broken theory and other constants are caught by the same machinery."""
+"""Section 5 of the ledger, with negative controls: the checks must catch broken theory and wrong constants."""
 
 from dataclasses import replace
 
@@ -7,7 +7,8 @@ import pytest
 
 from quadsim.claims import adversary, attractors, case_floors, cycles, orbits, underflow, verification
 from quadsim.claims import floors as floor_claims
-from quadsim.claims.ledger import LEDGER, Observation
+from quadsim.claims.ledger import LEDGER
+from quadsim.claims.observations import Observation
 from quadsim.engine.solver import solve
 from quadsim.optimizers import Adam
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -23,17 +24,17 @@ FALSE = [one.id for one in SECTION if one.status == "FALSE"]
 
 
 @pytest.mark.parametrize("one", SECTION, ids=lambda one: one.id)
-def test_the_verdict_is_the_ledger_s(one):
+def test_verdict_is_the_expected_one(one):
     found = verification.verify_claim(one, DRAWS.get(one.id, min(one.draws, 60)), seed=3)
     assert found.ok, found
 
 
-def test_every_line_of_the_section_is_there():
+def test_section_has_all_lines():
     assert {one.id.partition("-")[0] for one in SECTION} == {f"5{letter}" for letter in "abcdefghij"}
 
 
 def scaled(function, factor, field=None):
-    """What the function returns, or one field of it, times a factor."""
+    """The value of a function, or one field of it, multiplied by a factor."""
 
     def broken(*arguments, **options):
         value = function(*arguments, **options)
@@ -69,7 +70,7 @@ def scaled(function, factor, field=None):
         ("5j", floors, "amplitude_1d", 1.01, None, "violated"),
     ],
 )
-def test_a_broken_theory_is_caught(claim, room, name, factor, field, verdict, monkeypatch):
+def test_broken_theory_is_caught(claim, room, name, factor, field, verdict, monkeypatch):
     monkeypatch.setattr(room, name, scaled(getattr(room, name), factor, field))
     found = verification.verify_claim(LEDGER[claim], {"5g-momentum": 2}.get(claim, DRAWS.get(claim, 60)), seed=0)
     assert not found.ok
@@ -103,28 +104,28 @@ def test_another_constant_is_caught(claim, name, value, monkeypatch):
         ("5g-lower", "_stable_width", lambda gap: gap),
     ],
 )
-def test_a_false_bound_must_be_refuted_by_counterexamples_and_search(claim, name, value, monkeypatch):
+def test_false_bound_must_be_refuted_by_counterexamples_and_search(claim, name, value, monkeypatch):
     monkeypatch.setattr(attractors, name, value)
     one = LEDGER[claim]
     short = replace(one, search=replace(one.search, evaluations=800))
     assert verification.verify_claim(short, one.draws, seed=0).verdict == "not refuted"
 
 
-def test_a_coordinate_on_its_minimum_breaks_the_bound_of_sign_descent():
-    """5a-sign asks for gradients that are nowhere exactly zero; without that this is a counterexample."""
+def test_sign_descent_bound_fails_with_a_zero_gradient():
+    """5a-sign requires nonzero gradients; without this condition the example of its proof is a counterexample."""
     problem = BlockQuadratic.from_blocks([np.eye(2)])
     signs = Adam(lr=0.5, beta1=0.0, beta2=0.0, eps=0.0)
     loss = solve(problem, signs, w0=np.array([1.0, 0.25]), tol=0, max_steps=3, record=1).loss
     assert (loss[2] + loss[3]) / 2 == 0.03125 < floor_claims._sign_floor(problem, 0.5) == 0.0625
 
 
-def test_an_edge_of_stability_that_is_nowhere_is_not_reported(monkeypatch):
+def test_missing_edge_of_stability_is_none(monkeypatch):
     monkeypatch.setattr(floors, "stability_limit", lambda beta2, beta1=0.0: 1.0)
     assert cycles._edge(np.random.default_rng(0), 0.0) is None
 
 
-def test_a_law_by_the_trace_or_the_best_cycle_is_caught(monkeypatch):
-    """The frustrated block tells SDP(H) from max sᵀHs, and from tr H, which is less."""
+def test_law_with_the_trace_or_the_best_cycle_is_caught(monkeypatch):
+    """The frustrated block distinguishes SDP(H) from max sᵀHs, and from tr H, which is less."""
     best = sdp.largest_sign_sum(attractors.FRUSTRATED)[0]
     assert np.trace(attractors.FRUSTRATED) < best
     monkeypatch.setattr(floors, "floor", lambda block, lr: lr**2 / 8 * best)
@@ -132,13 +133,13 @@ def test_a_law_by_the_trace_or_the_best_cycle_is_caught(monkeypatch):
 
 
 def test_stability_of_the_wrong_cycles_is_caught(monkeypatch):
-    """5h-converges with the test turned round: every block that ends on a cycle then contradicts it."""
+    """If no cycle counts as stable, every block that ends on a cycle contradicts 5h-converges."""
     monkeypatch.setattr(floors, "is_stable_cycle", lambda block, s, beta2: False)
     assert verification.verify_claim(LEDGER["5h-converges"], 10, seed=0).verdict == "violated"
 
 
 @pytest.mark.parametrize("claim", FALSE)
-def test_a_false_claim_that_is_not_refuted_is_told(claim):
+def test_false_claim_that_is_not_refuted_is_reported(claim):
     one = LEDGER[claim]
     value = {"5h-case4": 1.0, "5i-spurious": 0.0}.get(claim)
     short = one.search and replace(one.search, evaluations=400)
@@ -155,28 +156,28 @@ def test_too_few_draws_confirm_nothing(claim):
 
 
 @pytest.mark.parametrize("claim", ["5g-envelope", "5g-lower"])
-def test_the_search_refutes_what_was_false_from_a_cold_start(claim):
-    """With the budget and the axes of the claims that stand; only the margin and the size of the block differ."""
-    one, standing = LEDGER[claim], LEDGER["5g"]
-    assert one.search.evaluations == standing.search.evaluations
+def test_search_refutes_false_bounds_from_a_cold_start(claim):
+    """With the budget and the axes of the claims that hold; only the margin and the block size differ."""
+    one, asserted = LEDGER[claim], LEDGER["5g"]
+    assert one.search.evaluations == asserted.search.evaluations
     shared = {"v0", "gap"}
     assert [axis for axis in one.search.axes if axis.name in shared] == [
-        axis for axis in standing.search.axes if axis.name in shared
+        axis for axis in asserted.search.axes if axis.name in shared
     ]
     worst = adversary.least([verification.run_search(one, one.draws, island, 1) for island in range(adversary.ISLANDS)])
     assert worst.margin < -1e-3
 
 
-def test_the_axes_of_the_floor_are_no_box_around_the_counterexamples():
+def test_search_axes_are_wider_than_the_counterexamples():
     axes = {axis.name: axis for axis in LEDGER["5g-lower"].search.axes}
     assert (axes["e"].low, axes["e"].high) == (-1, 1)
     assert axes["gap"].high / axes["gap"].low > 30
     ends = attractors.coupled(np.ones((2, 1)), np.array([[1e-9], [1.0]]), np.array([0.1, 0.1]))[:, 0, 1]
-    assert ends[1] / ends[0] > 99  # couplings from a tenth of the threshold to ten times it
+    assert ends[1] / ends[0] > 99  # couplings from 1/10 to 10 times the threshold
 
 
-def test_the_oracle_is_the_solver():
-    """Long runs of the oracle against the solver, to rounding as far as orbits are not chaotic."""
+def test_oracle_agrees_with_the_solver():
+    """Runs of the oracle and of the solver agree to rounding, while orbits are not chaotic."""
     h, e = np.array([[1.0, -0.3], [-0.3, 2.0]]), np.array([0.9, -0.2])
     adam = Adam(lr=1.0, beta1=0.0, beta2=0.9, eps=0.0, init="gradient")
     loss = solve(BlockQuadratic.from_blocks([h]), adam, w0=e, tol=0, max_steps=39, record=1).loss
@@ -188,8 +189,8 @@ def test_the_oracle_is_the_solver():
 
 
 @pytest.mark.parametrize("claim", ["5b", "5f", "5g-momentum-small", "5h-above"])
-def test_a_draw_does_not_depend_on_the_others(claim):
-    """Seven draws are the first seven of thirty, also where draws are computed side by side."""
+def test_draw_does_not_depend_on_the_others(claim):
+    """Seven draws are the first seven of thirty, also where draws are computed in batches."""
     seen = []
     for draws in (7, 30):
         one = LEDGER[claim]

@@ -1,4 +1,4 @@
-"""The adversarial search of the ledger: every asserted inequality has one, and it finds what there is to find."""
+"""The adversarial search: every asserted inequality has one, and it finds known minima and wrong bounds."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,8 @@ from quadsim import claims, theory
 from quadsim._validation import InputError
 from quadsim.claims import adversary, document, ledger, verification
 from quadsim.claims.adversary import Axis, Matrix, Option, Search
-from quadsim.claims.ledger import EQUALITY, EXACT, INEQUALITY, PROVED, SAMPLE, TESTED, Observation
+from quadsim.claims.ledger import EQUALITY, EXACT, INEQUALITY, PROVED, SAMPLE, TESTED
+from quadsim.claims.observations import Observation
 
 ROOT = Path(__file__).parents[2]
 ASSERTED = [one for one in claims.select() if one.status in (PROVED, EXACT, TESTED)]
@@ -36,25 +37,23 @@ def test_every_asserted_inequality_declares_a_search():
         if one.relation != INEQUALITY
     ],
 )
-def test_what_is_no_inequality_leaves_no_room(one):
-    """Only an inequality can have room left: a positive slack in any draw would say that a search is missing."""
+def test_equalities_and_laws_have_no_positive_slack(one):
+    """Only an inequality can have positive slack; elsewhere it would mean that a search is missing."""
     slacks = np.array([seen.slack for seen in verification.run_draws(one, 0, min(one.draws, 12), 0)])
     assert not ((slacks > 0) & np.isfinite(slacks)).any()
 
 
-def test_the_room_of_an_inequality_is_seen():
-    """The control of the one above."""
-    rooms = [verification.run_draws(claims.LEDGER[id], 0, 12, 0) for id in ("1a", "5e", "9-gd", "10-time")]
-    assert all(any(0 < seen.slack < np.inf for seen in room) for room in rooms)
+def test_inequalities_have_positive_slack():
+    """Negative control of the previous test."""
+    batches = [verification.run_draws(claims.LEDGER[id], 0, 12, 0) for id in ("1a", "5e", "9-gd", "10-time")]
+    assert all(any(0 < seen.slack < np.inf for seen in batch) for batch in batches)
 
 
 @pytest.mark.parametrize("status", [PROVED, EXACT, TESTED])
 @pytest.mark.parametrize("relation", [None, INEQUALITY])
-def test_a_claim_that_does_not_say_what_it_is_is_refused(status, relation, check_refused):
+def test_claim_without_search_or_relation_is_refused(status, relation, check_refused):
     check_refused(
-        lambda: ledger.claim("99", status, "Nothing is larger.", draws=1, relation=relation)(
-            lambda draw: Observation(0.0)
-        ),
+        lambda: ledger.claim(status, "99", draws=1, relation=relation)(lambda draw: Observation(0.0)),
         "claim 99 needs search=Search(...), or relation=EQUALITY or SAMPLE if it is no inequality",
     )
     assert "99" not in claims.LEDGER
@@ -62,7 +61,7 @@ def test_a_claim_that_does_not_say_what_it_is_is_refused(status, relation, check
 
 @pytest.mark.parametrize("one", SEARCHED, ids=lambda one: one.id)
 def test_axes_are_data_and_decode(one):
-    """Every axis has a name and a range; the corners of the cube and its middle can be evaluated."""
+    """Every axis has a unique name and a range, and decodes points of the unit cube to finite values."""
     axes = one.search.axes
     assert len({axis.name for axis in axes}) == len(axes)
     assert all(axis.low < axis.high for axis in axes)
@@ -71,7 +70,7 @@ def test_axes_are_data_and_decode(one):
     assert all(len(value) == 4 and np.isfinite(value).all() for value in values.values())
 
 
-def test_the_search_finds_a_minimum_and_says_where():
+def test_search_finds_a_minimum_and_its_point():
     one = Search([Axis("x", -5, 5, 3), Option("shift", 3)], lambda x, shift: float(((x - 1) ** 2).sum() + shift - 0.5))
     found = adversary.search(one, np.random.default_rng(0), 2000)
     assert np.isclose(found.margin, -0.5, atol=1e-6)
@@ -80,30 +79,30 @@ def test_the_search_finds_a_minimum_and_says_where():
     assert found.evaluations <= 2000
 
 
-def test_the_search_finds_one_well_among_many():
+def test_search_finds_the_global_minimum():
     """Rastrigin's function: many local minima, the lowest at 0."""
     one = Search([Axis("x", -5.12, 5.12, 2)], lambda x: float((x**2 - np.cos(2 * np.pi * x) + 1).sum()))
     assert adversary.search(one, np.random.default_rng(1), 3000).margin < 1e-3
 
 
-def test_a_margin_that_is_not_a_number_is_a_violation():
+def test_nan_margin_is_a_violation():
     one = Search([Axis("x", 0, 1)], lambda x: np.nan if x < 0.5 else 1.0)
     assert adversary.search(one, np.random.default_rng(0), 100).margin == -np.inf
 
 
-def test_a_point_that_is_refused_does_not_count():
+def test_invalid_point_does_not_count():
     def margin(x):
         if x < 0.5:
             raise InputError("too small")
         return float(x)
 
     assert adversary.search(Search([Axis("x", 0, 1)], margin), np.random.default_rng(0), 400).margin >= 0.5
-    with pytest.raises(ZeroDivisionError):  # and other errors are not hidden
+    with pytest.raises(ZeroDivisionError):  # other errors are not hidden
         adversary.search(Search([Axis("x", 0, 1)], lambda x: 1 / 0), np.random.default_rng(0), 40)
 
 
-def test_only_what_is_confirmed_is_reported():
-    """A short run that is low for x < 0.7 and in truth is not must neither be reported nor lead the search away."""
+def test_only_confirmed_margins_are_reported():
+    """A margin that is low for x < 0.7 but not confirmed must neither be reported nor mislead the search."""
     axes = [Axis("x", 0, 1)]
     one = Search(axes, lambda x: -1.0 if x < 0.7 else 1.0 - x, lambda x: 5.0 if x < 0.7 else 1.0 - x)
     found = adversary.search(one, np.random.default_rng(0), 800)
@@ -144,7 +143,7 @@ def test_matrices_are_positive_definite_with_couplings_of_all_sizes(size):
         ("1a", "rate", 0.999), ("8-45", "kappa_eff", 0.999),
     ),
 )  # fmt: skip
-def test_the_search_alone_catches_a_bound_that_is_slightly_wrong(claim, name, factor, monkeypatch):
+def test_search_alone_catches_a_slightly_wrong_bound(claim, name, factor, monkeypatch):
     true = getattr(theory, name)
 
     def off(*given, **named):
@@ -161,7 +160,7 @@ def test_the_search_alone_catches_a_bound_that_is_slightly_wrong(claim, name, fa
 
 
 @pytest.mark.slow
-def test_the_search_is_the_same_in_any_process_and_for_any_company():
+def test_search_does_not_depend_on_processes():
     some = claims.select(["2c", "3-best"])
     alone, shared = (claims.verify(some, draws=60, seed=4, workers=workers) for workers in (1, 2))
     assert [(one.worst, one.worst_at, one.searched) for one in alone] == [
@@ -172,7 +171,7 @@ def test_the_search_is_the_same_in_any_process_and_for_any_company():
     assert all(one.searched > 0 for one in alone)
 
 
-def test_more_draws_buy_more_evaluations():
+def test_more_draws_mean_more_evaluations():
     one = claims.LEDGER["1a"]
     assert one.evaluations(one.draws) == one.search.evaluations
     assert one.evaluations(10 * one.draws) == 10 * one.search.evaluations
