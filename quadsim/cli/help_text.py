@@ -69,7 +69,7 @@ _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 
 def _docstring(command: str) -> str:
     docstring = re.match(r'"""(.*?)"""', _source.text(f"cli.commands.{command}"), re.S)
     assert docstring, command
-    return docstring[1].strip()
+    return re.sub(r"^(?=python -m )", "  ", docstring[1].strip(), flags=re.M)  # examples are indented
 
 
 def _key_lines(keys: Iterable[Key]) -> list[str]:
