@@ -162,12 +162,12 @@ def test_a_weight_that_decays_decays_towards_zero_and_not_to_the_minimizer(good)
 
 BAD = {
     "a syntax error": (3, "def a(g, lr=0.1)\n    return lr * g", "not Python (expected ':')"),
-    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value, and the step and", "m"),
+    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value instead of 2 (step, m)", "m"),
     "too many, unseen": (3, "def a(g, m, lr=0.1):\n    out = g, m, m\n    return out", "returns 3 values", "m"),
     "no gradient": (3, "def a(x, lr=0.1):\n    return lr * x", "must have the parameter g"),
     "no learning rate": (3, "def a(g):\n    return g", "must have a learning rate"),
     "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
-    "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "the parameter *rest"),
+    "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "*rest must be a plain parameter"),
     "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "there is an optimizer adam already"),
     "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "may return nothing"),
     "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),
@@ -181,8 +181,8 @@ BAD = {
     "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
     "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
     "one name for two": (4, "def a(g, lr=0.1):\n    y = [N for N in (1, 2)]\n    return N + y[0]", "a variable here"),
-    "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "returns something that is no real number"),
-    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "returns something that is no real number", "m"),
+    "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "must return real numbers, got"),
+    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "must return real numbers, got", "m"),
     "an exception": (3, "def a(g, lr=0.1):\n    assert g > 1e9\n    return g", "raised AssertionError"),
     "a list": (5, "def a(g, lr=0.1):\n    x = g\n    return x * TABLE[0]\n\nTABLE = [1]", "uses 'TABLE', a list"),
     "an array": (4, "def a(g, lr=0.1):\n    return g * ONES[0]\n\nONES = np.ones(3)", "uses 'ONES', a ndarray"),
@@ -234,7 +234,7 @@ def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
 BAD_BLOCKS = {
     "another array": (5, "", "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
     "another state": (4, "m", "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed"),
-    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "fills `step` and returns nothing"),
+    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "instead of none: a rule for a whole block fills `step`"),
     "out of bounds": (3, "", "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
 }  # fmt: skip
 
@@ -257,11 +257,11 @@ def test_what_is_wrong_with_a_rule_for_blocks(what, tmp_path, monkeypatch):
 
 BAD_ONCE_PER_STEP = {
     "the gradient": ("def tk(g, c):\n    return g, c", "cannot have g"),
-    "too many values": ("def tk(c):\n    return c, c", "returns 2 values, and shared_state declares 1: c"),
+    "too many values": ("def tk(c):\n    return c, c", "tk returns 2 values instead of 1 (c)"),
     "nothing": ("def tk(c):\n    c = 1.0", "tk may return nothing"),
     "another default": (
         "def tk(c, beta=0.5):\n    return c * beta",
-        "one default here, 0.25, and another in once_per_step, 0.5",
+        "beta has the default 0.25 here, and 0.5 in once_per_step",
     ),
     "nan": ("def tk(c, t):\n    return np.sqrt(3 - t)", "bad.py:3: tk gave nan at step 4 with c = 0, t = 4"),
 }
@@ -304,23 +304,23 @@ UNDECLARED = {  # declaration, signature, part of the sentence
     "of a block": ("scope='block'", "step, g, v, lr=1.0", "undeclared v: given are g, w, t, random, step; "),
     "of all": ("scope='all', state='m'", "step, g, m, v, lr=1.0", 'declared by @rule(state="m v")'),
     "state that is no parameter": ("state='m v'", "g, m, lr=1.0", "v is declared as state, and is not a parameter"),
-    "state with a default": ("state='m'", "g, m=0.5, lr=1.0", "m is declared as state, which starts at 0, and cannot"),
-    "shared_state with a default": (SHARED, "g, weight=1.0, lr=1.0", "weight is declared as shared_state"),
-    "state that is given": ("state='t'", "g, t, lr=1.0", "t has a meaning of its own and cannot be state"),
-    "the learning rate": ("state='lr'", "g, lr=1.0", "lr has a meaning of its own and cannot be state"),
-    "the step": ("state='step'", "g, step, lr=1.0", "step has a meaning of its own and cannot be state"),
+    "state with a default": ("state='m'", "g, m=0.5, lr=1.0", "m is state, which starts at 0, and cannot"),
+    "shared_state with a default": (SHARED, "g, weight=1.0, lr=1.0", "weight is shared_state, which starts at 0"),
+    "state that is given": ("state='t'", "g, t, lr=1.0", "t has a fixed meaning and cannot be state"),
+    "the learning rate": ("state='lr'", "g, lr=1.0", "lr has a fixed meaning and cannot be state"),
+    "the step": ("state='step'", "g, step, lr=1.0", "step has a fixed meaning and cannot be state"),
     "a reserved name": ("state='label'", "g, label, lr=1.0", "label is reserved: rename this parameter"),
     "a name twice": ("state='m m'", "g, m, lr=1.0", "state lists m twice"),
     "no name": ("state='m-v'", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 'm-v'"),
     "a number": ("state=3", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
     "numbers": ("state=(3,)", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
     "nothing at all": ("state=None", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got None"),
-    "state and shared_state": (f"{SHARED}, state='weight'", "g, weight, lr=1.0", "tk is called once a step for "
-                               "all, and cannot have weight"),
+    "state and shared_state": (f"{SHARED}, state='weight'", "g, weight, lr=1.0", "tk is called once per step, "
+                               "and cannot have weight"),
     "no once_per_step": ("shared_state='weight'", "g, weight, lr=1.0", "shared_state requires once_per_step"),
     "no shared_state": ("once_per_step=tk", "g, weight, lr=1.0", 'must be declared: @rule(shared_state="weight")'),
     "one more in shared_state": ("once_per_step=tk, shared_state='weight extra'", "g, lr=1.0",
-                                 "tk returns 1 value, and shared_state declares 2"),
+                                 "tk returns 1 value instead of 2 (weight, extra)"),
     "a set, without order": ("state={'m', 'v'}", "g, m, v, lr=1.0", "state must list names"),
 }  # fmt: skip
 
@@ -358,11 +358,11 @@ UNDECLARED_TICKS = {
     "an unknown name": ("def tk(c, loss):\n    return c", "c", "undeclared loss: given are t; a setting needs a "
                         'default; shared_state is declared by @rule(shared_state="c loss")'),
     "a misspelling": ("def tk(weigth):\n    return weigth", "weight", "undeclared weigth (did you mean weight?): "),
-    "state": ("def tk(c, m):\n    return c", "c", "tk is called once a step for all, and cannot have m"),
+    "state": ("def tk(c, m):\n    return c", "c", "tk is called once per step, and cannot have m"),
     "nothing declared": ("def tk(c, n):\n    return c, n", "", '@rule(shared_state="c n")'),
     "without parameters": ("def tk(t):\n    return t", "", '@rule(shared_state="weight")'),
-    "a default": ("def tk(c=1.0):\n    return c", "c", "c is declared as shared_state, which starts at 0, and cannot"),
-    "unused": ("def tk(c):\n    return c, c", "c d", "d is declared in shared_state, and neither the rule nor"),
+    "a default": ("def tk(c=1.0):\n    return c", "c", "c is shared_state, which starts at 0, and cannot"),
+    "unused": ("def tk(c):\n    return c, c", "c d", "shared_state lists d, which neither the rule nor"),
 }  # fmt: skip
 
 
