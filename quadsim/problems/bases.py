@@ -14,32 +14,23 @@ CACHE_SIZE = 4096  # bases of up to SMALL_BLOCK² entries: 32 MB; twice as many 
 
 
 def random_basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    """The basis of block `number`, (n, n)."""
-    return (_cached_basis if n <= SMALL_BLOCK else _basis)(n, seed, number, rotation)
+    """The basis of block `number`, (n, n), read-only."""
+    return (_basis if n <= SMALL_BLOCK else _basis.__wrapped__)(n, seed, number, rotation)
 
 
 def gaussian_point(dim: int, seed: Any, name: str) -> np.ndarray:
     """The standard normal point of the random stream `name`."""
-    draw = _cached_point if dim <= SMALL_BLOCK**2 else _point
-    return draw(dim, checked_seed(seed), name).copy()
-
-
-def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    return partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation)
-
-
-def _point(dim: int, seed: int, name: str) -> np.ndarray:
-    return stream(seed, name).standard_normal(dim)
+    return (_point if dim <= SMALL_BLOCK**2 else _point.__wrapped__)(dim, checked_seed(seed), name).copy()
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _cached_basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    return read_only(_basis(n, seed, number, rotation))
+def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
+    return read_only(partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation))
 
 
 @lru_cache(maxsize=2 * CACHE_SIZE)
-def _cached_point(dim: int, seed: int, name: str) -> np.ndarray:
-    return read_only(_point(dim, seed, name))
+def _point(dim: int, seed: int, name: str) -> np.ndarray:
+    return read_only(stream(seed, name).standard_normal(dim))
 
 
 def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:

@@ -6,7 +6,7 @@ A problem carries its minimizer, eigenvalues and condition numbers. Nothing here
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,7 @@ class BlockQuadratic:
     blocks: tuple[np.ndarray, ...]
     eigenvalues: tuple[np.ndarray, ...]
     minimizer: np.ndarray
-    name: str = field(default="own")
+    name: str = "own"
     minimizer_kind: str = "given"
 
     @classmethod
@@ -84,7 +84,7 @@ class BlockQuadratic:
         h : (dim,) array, optional
             In place of the minimizer: the linear term of ½wᵀHw − hᵀw, so that w* = H⁻¹h.
         """
-        checked_seed(seed)
+        seed = checked_seed(seed)
         parts = spectra.by_block(eigenvalues)
         rotation = checks.real("rotation", rotation, at_least=0, at_most=1)
         if isinstance(basis, str) and checks.choice("basis", basis, BASES) == "diagonal":
@@ -93,23 +93,17 @@ class BlockQuadratic:
             rotation = 0.0
         if checks.choice("span", span, SPANS) == "whole":
             parts = (np.sort(np.concatenate(parts)),)
+        vectors = None if isinstance(basis, str) else _checked_vectors(basis, parts, rotation)
+        blocks = []
         for number, part in enumerate(parts):
             if part.size > LARGEST_BLOCK:
                 raise InputError(f"block {number} must have at most {LARGEST_BLOCK} eigenvalues, got {part.size}")
-        vectors = None if isinstance(basis, str) else _checked_vectors(basis, parts, rotation)
-        if rotation > 0:
-            for number, part in enumerate(parts):
-                check_conditioning(part, f"block {number}")
-        blocks = []
-        for number, part in enumerate(parts):
             if rotation == 0:  # no basis is drawn: it would not be used
                 blocks.append(np.diag(part))
                 continue
+            check_conditioning(part, f"block {number}")
+            q = random_basis(part.size, seed, number, rotation) if vectors is None else vectors[number]  # (n, n)
             with blas_threads(part.size):
-                if vectors is None:
-                    q = random_basis(part.size, checked_seed(seed), number, rotation)  # (n, n)
-                else:
-                    q = vectors[number]
                 blocks.append((q * part) @ q.T)
         return cls._assembled(blocks, parts, minimizer, h, name, seed)
 
@@ -276,11 +270,11 @@ class BlockQuadratic:
         "gaussian" is standard normal, "ones" is 1 in every coordinate, and a number is the Gaussian one scaled to this
         norm. Runs start from e₀ itself: (w* + e₀) − w* would round it.
         """
-        if isinstance(kind, str):
-            if checks.choice("start", kind, STARTS) == "ones":
-                return np.ones(self.dim)
-            return gaussian_point(self.dim, seed, "start")
+        if isinstance(kind, str) and checks.choice("start", kind, STARTS) == "ones":
+            return np.ones(self.dim)
         point = gaussian_point(self.dim, seed, "start")
+        if isinstance(kind, str):
+            return point
         return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
 
     def error_of(self, w0: Any = None, e0: Any = None) -> np.ndarray:

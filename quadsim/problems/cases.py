@@ -118,19 +118,9 @@ def case(
         In place of the minimizer: the linear term of ½wᵀHw − hᵀw.
     """
     recipe = _recipe(number)
+    measured = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
     values = case_spectra(
-        number,
-        seed=seed,
-        kappa=kappa,
-        map=map,
-        block_size=block_size,
-        heterogeneity=heterogeneity,
-        network=network,
-        blocks=blocks,
-        sampling=sampling,
-        sign=sign,
-        pool=pool,
-        threshold=threshold,
+        number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
     )
     settings: dict[str, Any] = {
         "kappa": kappa,
@@ -149,12 +139,10 @@ def case(
         "minimizer": _minimizer_kind(minimizer, h),
     }
     defaults = _defaults() | {"map": recipe.map, "block size": recipe.block_size, "network": recipe.network}
-    differences = [
-        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in settings.items()
-        if value != defaults[key]
-    ]
-    name = ", ".join([f"case {number}", *differences])
+    name = f"case {number}"
+    for key, value in settings.items():
+        if value != defaults[key]:
+            name += f", {key} {value:g}" if isinstance(value, float) else f", {key} {value}"
     return BlockQuadratic.from_spectra(
         values,
         seed=seed,
@@ -187,43 +175,29 @@ def case_spectra(
     map: str | None = None,
     block_size: int | None = None,
     heterogeneity: float | None = None,
-    network: str | Path | None = None,
-    blocks: Sequence[str] | None = None,
-    sampling: str = "leading",
-    sign: str = "magnitude",
-    pool: int | None = None,
-    threshold: float | None = None,
+    **measured: Any,
 ) -> spectra.Spectra:
-    """A case's eigenvalues by block; arguments as in `case`."""
+    """A case's eigenvalues by block; arguments as in `case`, where ``measured`` are those of Cases 1 and 2 only."""
     recipe = _recipe(number)
+    for key, value in measured.items():
+        default = _defaults()[checks.choice("key", key, MEASURED_KEYS)]
+        if recipe.network is None and value is not None and not (isinstance(value, str) and value == default):
+            raise InputError(f"{key}={checks.shown(value)} is for Cases 1 and 2: case {number} is synthetic")
     if recipe.network is None and map is not None and kappa is None:
         raise InputError(f"map={checks.choice('map', map, MAPS)} requires kappa")
     map = checks.choice("map", recipe.map if map is None else map, MAPS)
-    size = checks.whole(
-        "block_size", recipe.block_size if block_size is None else block_size, at_least=1, at_most=LARGEST_BLOCK
-    )
+    size = recipe.block_size if block_size is None else block_size
+    size = checks.whole("block_size", size, at_least=1, at_most=LARGEST_BLOCK)
     if recipe.network is None:
-        given = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
-        for key, value in given.items():
-            if not (value is None or (isinstance(value, str) and value == _defaults()[key])):
-                raise InputError(f"{key}={checks.shown(value)} is for Cases 1 and 2: case {number} is synthetic")
         if map in UNSHIFTED:
             raise InputError(f"map unshifted is for Cases 1 and 2: allowed are {', '.join(spectra.MAPS)}")
         kappa = None if kappa is None else checks.real("kappa", kappa)
         share = None if heterogeneity is None else checks.real("heterogeneity", heterogeneity)
         return tuple(part.copy() for part in _synthetic_spectra(recipe, size, kappa, map, share))
-    measured = spectra.load(recipe.network if network is None else network)
-    sampled = spectra.sample_blocks(
-        measured,
-        default_blocks(measured) if blocks is None else blocks,
-        size,
-        sampling=sampling,
-        sign=sign,
-        pool=pool,
-        threshold=threshold,
-        seed=seed,
-    )
-    mapped = _mapped(sampled, kappa, map)
+    network, blocks = measured.pop("network", None), measured.pop("blocks", None)
+    loaded = spectra.load(recipe.network if network is None else network)
+    blocks = default_blocks(loaded) if blocks is None else blocks
+    mapped = _mapped(spectra.sample_blocks(loaded, blocks, size, seed=seed, **measured), kappa, map)
     if heterogeneity is None:
         return mapped
     return spectra.partition(np.concatenate(mapped), [size] * len(mapped), heterogeneity)

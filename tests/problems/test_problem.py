@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim._random import stream
-from quadsim.problems.bases import _cached_basis, haar_basis, partial_rotation
+from quadsim.problems.bases import _basis, haar_basis, partial_rotation
 from quadsim.problems.linear_algebra import SMALL_BLOCK
 
 SPECTRA = [[5.0], [1.0, 20.0], [3.0, 4.0, 7.0, 50.0, 100.0]]
@@ -91,7 +91,7 @@ def test_bases_are_drawn_afresh_or_as_good(n, rotation):
         assert_array_equal(problem.blocks[0], (block + block.T) / 2)
         if n <= SMALL_BLOCK:
             with pytest.raises(ValueError, match="read-only"):
-                _cached_basis(n, 5, 0, rotation)[0] = 1
+                _basis(n, 5, 0, rotation)[0] = 1
 
 
 def test_a_start_is_the_caller_s_own(problem):

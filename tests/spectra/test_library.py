@@ -209,7 +209,8 @@ def damaged(tmp_path):
     yield "head.csv", b"a,b\n", "holds no eigenvalues"
     yield "wide.csv", b"a,b\n1,2,3\n", "line 2: 3 cells under 2 names"
     yield "twice.csv", b"a,a\n1,2\n", "two columns with the same name"
-    yield "inf.csv", b"a\n1\ninf\n", "eigenvalues must be finite"
+    yield "inf.csv", b"a\n1\ninf\n", "line 3: 'inf' is not a number"
+    yield "large.csv", b"a\n1\n1e400\n", "eigenvalues must be finite"
     yield "index.csv", b",a\n0,5\n1,6\n", "line 2: 0 is in a column without a name"
     yield "blank.csv", b"a,b\n\n\n1,2\n3,1_000\n", "line 5: '1_000' is not a number"
     told = {"settings": {"steps": 3}, "blocks": {"a": {"size": 3}}}
