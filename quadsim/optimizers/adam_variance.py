@@ -1,7 +1,5 @@
 """Adam with β1 = β2 in its variance form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

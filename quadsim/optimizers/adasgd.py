@@ -1,7 +1,5 @@
 """AdaSGD: Adam with one second moment for all coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, shared_v_rule
@@ -24,4 +22,3 @@ class AdaSGD(Moments):
     invariances = ("rotation", "signs", "scale")
     scope = "all"
     rule = staticmethod(shared_v_rule)
-    state = ("m", "v")

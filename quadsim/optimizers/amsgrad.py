@@ -1,7 +1,5 @@
 """AMSGrad: Adam with the largest second moment so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, adam_step, ema

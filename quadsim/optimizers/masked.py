@@ -1,7 +1,5 @@
 """The base class of SkipUpdate and Magma: Adam with steps left out at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments

@@ -1,7 +1,5 @@
 """The moving averages and the step of Adam, which its variants share."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,6 +41,7 @@ class Moments(Optimizer):
     """
 
     invariances: ClassVar[tuple[str, ...]] = ("signs", "scale")
+    state: ClassVar[tuple[str, ...]] = ("m", "v")
     shared_state = ("weight1", "weight2", "unbias1", "unbias2")
 
     lr: float = positive(1e-3)

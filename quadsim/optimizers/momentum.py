@@ -1,7 +1,5 @@
 """The base class of heavy ball and Nesterov's method."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Self

@@ -184,9 +184,7 @@ class Standalone:
         if isinstance(value, ModuleType):
             if value.__name__ in MODULES:
                 return MODULES[value.__name__]
-            raise parsed.error(
-                f"{parsed.name} uses the module {symbol!r}: of modules, a rule may use numpy and math only", node
-            )
+            raise parsed.error(f"{parsed.name} uses the module {symbol!r}: a rule may use numpy and math only", node)
         if isinstance(getattr(value, "py_func", value), FunctionType):
             return self.add(value)
         known = getattr(value, "__name__", None)

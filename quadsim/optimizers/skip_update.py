@@ -1,7 +1,5 @@
 """SkipUpdate: Adam with steps left out at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.masked import Masked
@@ -23,7 +21,6 @@ class SkipUpdate(Masked):
     stroke = "dashed"
     list_order = 50
     reference = "Joo et al. (2026), arXiv 2602.15322"
-    state = ("m", "v")
 
     rescale: bool = flag(True)
 

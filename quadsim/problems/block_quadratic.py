@@ -289,10 +289,9 @@ class BlockQuadratic:
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
     """The block and its eigenvalues, if it is symmetric and positive definite to rounding."""
     array = symmetric_matrix(f"block {number}", block)
-    if np.abs(array).max() > spectra.MAX_EIGENVALUE:
-        raise InputError(
-            f"block {number} must have entries of at most {spectra.MAX_EIGENVALUE:g}, got {np.abs(array).max():g}"
-        )
+    largest = np.abs(array).max()
+    if largest > spectra.MAX_EIGENVALUE:
+        raise InputError(f"block {number} must have entries of at most {spectra.MAX_EIGENVALUE:g}, got {largest:g}")
     with blas_threads(len(array)):
         eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
     if eigenvalues[0] <= 0:
@@ -305,10 +304,8 @@ def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
 def _checked_vectors(vectors: Any, parts: Sequence[np.ndarray], rotation: float) -> list[np.ndarray]:
     """The eigenvectors of each block, checked to be orthonormal."""
     if not isinstance(vectors, Sequence | np.ndarray) or len(vectors) != len(parts):
-        raise InputTypeError(
-            f"basis must be one of {', '.join(BASES)}, or a list of {len(parts)} orthogonal matrices, "
-            f"got {checks.shown(vectors)}"
-        )
+        allowed = f"{', '.join(BASES)}, or a list of {len(parts)} orthogonal matrices"
+        raise InputTypeError(f"basis must be one of {allowed}, got {checks.shown(vectors)}")
     if rotation != 1:
         raise InputError(f"rotation={rotation:g} requires basis=haar")
     checked = []

@@ -91,14 +91,11 @@ class Noise:
         names = [checks.choice("noise", name, MODELS) for name in self.model.split("+")]
         if len(set(names)) < len(names):
             raise InputError(f"noise={self.model} names a model twice")
-        several = isinstance(self.scale, tuple | list)
-        scales = tuple(
-            checks.real("noise.scale", one, at_least=0)
-            for one in (self.scale if isinstance(self.scale, tuple | list) else [self.scale])
-        )
+        scales = self.scale if isinstance(self.scale, tuple | list) else [self.scale]
+        scales = tuple(checks.real("noise.scale", scale, at_least=0) for scale in scales)
         if len(scales) != len(names):
             raise InputError(f"noise.scale must have one number for each of {self.model}, got {len(scales)}")
-        object.__setattr__(self, "scale", scales if several and len(scales) > 1 else scales[0])
+        object.__setattr__(self, "scale", scales if len(scales) > 1 else scales[0])
 
     @property
     def models(self) -> tuple[NoiseModel, ...]:

@@ -25,12 +25,7 @@ RANK = 10
 
 
 def density(
-    block: MeasuredBlock,
-    grid: Any,
-    *,
-    sigma: float = SIGMA,
-    scale: str = "raw",
-    probe: int | None = None,
+    block: MeasuredBlock, grid: Any, *, sigma: float = SIGMA, scale: str = "raw", probe: int | None = None
 ) -> np.ndarray:
     """The density of the block's eigenvalues on a grid: a Gaussian of width `sigma` at every node, by weight.
 
@@ -42,9 +37,9 @@ def density(
         raise InputError("grid must be a list of increasing numbers")
     sigma = checks.real("sigma", sigma, above=0)
     unit = unit_of(block, scale)
-    probes = (
-        range(block.probes) if probe is None else [checks.whole("probe", probe, at_least=0, at_most=block.probes - 1)]
-    )
+    probes = range(block.probes)
+    if probe is not None:
+        probes = range(checks.whole("probe", probe, at_least=0, at_most=block.probes - 1), probe + 1)
     total = np.zeros(points.shape)
     for number in probes:
         for node, weight in zip(block.nodes[number] / unit, block.weights[number], strict=True):

@@ -25,14 +25,11 @@ MAX_ENTRIES = 2**24  # of a matrix that a law draws
 def by_block(spectra: Sequence[Any], *, signed: bool = False) -> Spectra:
     """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`; `signed` admits any finite value."""
     if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
-        raise InputTypeError(
-            f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
-        )
+        raise InputTypeError(f"spectra must be a list of blocks of eigenvalues, got {checks.shown(spectra)}")
     blocks = tuple(_checked(block, f"block {number}", signed) for number, block in enumerate(spectra))
-    if sum(block.size for block in blocks) > MAX_DIM:
-        raise InputError(
-            f"a problem must have at most {MAX_DIM} eigenvalues, got {sum(block.size for block in blocks)}"
-        )
+    total = sum(block.size for block in blocks)
+    if total > MAX_DIM:
+        raise InputError(f"a problem must have at most {MAX_DIM} eigenvalues, got {total}")
     return blocks
 
 
@@ -48,9 +45,8 @@ def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
         raise InputError(f"{where}: eigenvalues must be finite{'' if signed else ' and above 0'}, got {bad[0]:g}")
     extreme = array[(abs(array) > MAX_EIGENVALUE) | ((array < MIN_EIGENVALUE) & (not signed))]
     if extreme.size:
-        raise InputError(
-            f"{where}: eigenvalues must lie between {MIN_EIGENVALUE:g} and {MAX_EIGENVALUE:g}, got {extreme[0]:g}"
-        )
+        allowed = f"between {MIN_EIGENVALUE:g} and {MAX_EIGENVALUE:g}"
+        raise InputError(f"{where}: eigenvalues must lie {allowed}, got {extreme[0]:g}")
     return np.sort(array)
 
 

@@ -40,9 +40,8 @@ def gradient_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) ->
 def first_gradient(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> np.ndarray:
     gradient = problem.hvp(start_error(problem, w0, e0=e0))
     if not gradient.all():
-        raise InputError(
-            f"the first gradient is 0 in coordinate {np.flatnonzero(gradient == 0)[0]}: frozen Adam divides by it"
-        )
+        zero = np.flatnonzero(gradient == 0)[0]
+        raise InputError(f"the first gradient is 0 in coordinate {zero}: frozen Adam divides by it")
     return gradient
 
 

@@ -234,7 +234,7 @@ def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
 BAD_BLOCKS = {
     "another array": (5, "", "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
     "another state": (4, "m", "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed"),
-    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "instead of none: a rule for a whole block fills `step`"),
+    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "a rule for a whole block fills `step`"),
     "out of bounds": (3, "", "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
 }  # fmt: skip
 

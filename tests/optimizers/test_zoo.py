@@ -336,7 +336,10 @@ def test_a_lane_is_the_same_bit_for_bit_among_1_5_and_64(kind, fastest_kernels):
         (lambda: qs.SGD(lr=None), "sgd.lr must be a finite number above 0, got None"),
         (lambda: qs.SGD(momentum=1), "sgd.momentum must be a finite number at least 0 and below 1, got 1"),
         (lambda: qs.SGD(nesterov=1), "sgd.nesterov must be True or False, got 1"),
-        (lambda: qs.SGD(nesterov=True), "sgd.nesterov needs a momentum above 0 and no dampening, got momentum=0 and"),
+        (
+            lambda: qs.SGD(nesterov=True),
+            "sgd.nesterov requires a momentum above 0 and no dampening, got momentum=0",
+        ),
         (lambda: qs.SGD(momentum=0.9, dampening=0.1, nesterov=True), "got momentum=0.9 and dampening=0.1"),
         (lambda: qs.SGD(weight_decay=-1), "sgd.weight_decay must be a finite number at least 0, got -1"),
         (lambda: qs.RMSProp(alpha=1.5), "rmsprop.alpha must be a finite number at least 0 and below 1, got 1.5"),
