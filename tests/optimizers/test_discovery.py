@@ -196,7 +196,8 @@ def test_the_rule_follows_the_recurrence_that_its_class_declares(optimizer):
         values.append(found)
         modes.append((path * root)[:, part] @ vectors)
     e = np.hstack(modes)
-    a, b = recurrence.coefficients(np.concatenate(values))
+    shrink, momentum = 1 - recurrence.lr * np.concatenate(values), recurrence.momentum
+    a, b = ((1 + momentum) * shrink, -momentum * shrink) if recurrence.nesterov else (momentum + shrink, -momentum)
     before = np.vstack([e[:1], e[:-2]])
     assert_allclose(e[1:], a * e[:-1] + b * before, atol=1e-9 * np.abs(e).max())
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import oracles
 import pytest
 from kernels import slow_among, slow_except
 from numpy.testing import assert_allclose, assert_array_equal
@@ -87,8 +88,6 @@ def good(tmp_path):
 
 def oracle(name, problem, steps, seed):
     """Each of the rules above as a loop in numpy."""
-    from quadsim.problems import noise
-
     e, state, losses = problem.initial_error(seed), np.zeros((2, problem.dim)), []
     blocks = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
     for t in range(1, steps + 2):
@@ -104,7 +103,7 @@ def oracle(name, problem, steps, seed):
         elif name == "normalised":
             step = 0.01 * g / np.linalg.norm(g)
         elif name == "half":
-            kept = noise.uniforms(seed, t, len(problem.sizes))[blocks] < 0.5
+            kept = oracles.uniforms(seed, t, len(problem.sizes))[blocks] < 0.5
             step = np.where(kept & (t > 3), 2e-4 * g, 0.0)
         else:
             state[0] = 0.9 * state[0] + 0.1 * g

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim import optimizers
-from quadsim.problems import noise
 
 STEPS = 500
 # Weight decay pulls towards w = 0, which is not where the minimum is.
@@ -88,7 +87,7 @@ def oracle_path(problem, optimizer, error, steps):
     if isinstance(optimizer, qs.SkipUpdate | qs.Magma):
         by_block = settings.pop("mask") == "block"
         count, repeats = (len(problem.sizes), problem.sizes) if by_block else (problem.dim, 1)
-        given.append(lambda t: np.repeat(noise.uniforms(SEED, t, count) < optimizer.keep, repeats))
+        given.append(lambda t: np.repeat(oracles.uniforms(SEED, t, count) < optimizer.keep, repeats))
     if isinstance(optimizer, qs.Magma):
         del settings["keep"]
     return oracles.walk(problem.hessian(), error, steps, oracle(*given, **settings), problem.minimizer)
@@ -270,7 +269,7 @@ def test_masks_let_whole_blocks_or_single_elements_through(kind, mask):
     problem, steps = PROBLEMS["blocks of 1, 2, 4, 12"], 60
     moved = np.diff(errors(problem, kind(mask=mask, keep=0.4), steps), axis=0) != 0
     count, repeats = (4, problem.sizes) if mask == "block" else (problem.dim, 1)
-    drawn = [np.repeat(noise.uniforms(SEED, t, count) < 0.4, repeats) for t in range(1, steps + 1)]
+    drawn = [np.repeat(oracles.uniforms(SEED, t, count) < 0.4, repeats) for t in range(1, steps + 1)]
     assert_array_equal(moved, drawn)
     assert 0.3 < np.mean(drawn, axis=0)[0] < 0.5
 

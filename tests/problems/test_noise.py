@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim.engine.compiled import random as kernel_random
-from quadsim.problems import noise
+from quadsim.problems.noise import FACTORS, run_key
 
 NOISES = [
     qs.Noise(batch=3),
@@ -28,11 +29,11 @@ PROBLEMS = {
 
 
 def loop(problem, lr, how, seed, steps):
-    """SGD in numpy, with the gradients that `noise` says a step sees: losses before each step and at the end."""
+    """SGD in numpy with `oracles.noisy_gradient`: losses before each step and at the end."""
     e, losses = problem.initial_error(seed), []
     for t in range(1, steps + 2):
         losses.append(problem.loss(e + problem.minimizer))
-        e = e - lr * noise.gradient(how, problem, e, seed, t)
+        e = e - lr * oracles.noisy_gradient(how, problem, e, seed, t)
     return losses
 
 
@@ -88,7 +89,7 @@ def test_a_given_start_keeps_the_noise_of_its_seed():
     assert quiet.seed is None  # nothing of it was used
 
 
-@pytest.mark.parametrize("factor", noise.FACTORS)
+@pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_factors_are_factors(name, factor):
     problem = PROBLEMS[name]
@@ -97,7 +98,7 @@ def test_the_factors_are_factors(name, factor):
         assert len(a) == 1 or (factor == "root") == np.allclose(a, a.T, atol=1e-9)
 
 
-@pytest.mark.parametrize("factor", noise.FACTORS)
+@pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("batch", [1, 4, 6, 9])
 def test_minibatches_are_fair_over_all_choices(batch, factor):
     """The mean over every possible minibatch is the full gradient; a mean over the drawn ones comes near it."""
@@ -115,7 +116,7 @@ def test_every_set_of_rows_is_as_likely():
     for batch in (3, 6):
         counts = dict.fromkeys(itertools.combinations(range(9), batch), 0)
         for step in range(1, 20_001):
-            counts[tuple(noise.rows(11, step, batch, 9))] += 1
+            counts[tuple(oracles.minibatch_rows(11, step, batch, 9))] += 1
         expected = 20_000 / len(counts)
         assert max(abs(count - expected) for count in counts.values()) < 5 * np.sqrt(expected)
 
@@ -124,16 +125,16 @@ def test_every_set_of_rows_is_as_likely():
 @settings(max_examples=50)
 def test_rows_are_distinct_and_as_many_as_asked(seed, step, count, data):
     batch = data.draw(st.integers(1, count))
-    found = noise.rows(seed, step, batch, count)
+    found = oracles.minibatch_rows(seed, step, batch, count)
     assert len(set(found)) == batch
     assert set(found) <= set(range(count))
 
 
 def test_the_kernel_s_words_are_numpy_s():
-    key = noise.run_key(5)
-    for step, use in ((1, noise.BATCH), (3, noise.LABELS), (10**11, noise.RULE)):
+    key = run_key(5)
+    for step, use in ((1, oracles.BATCH), (3, oracles.LABELS), (10**11, oracles.RULE)):
         ours = [int(word) for place in range(3) for word in kernel_random.philox(key, place, step, use)]
-        assert ours == [int(word) for word in noise.words(5, step, 12, use)]
+        assert ours == [int(word) for word in oracles.random_words(5, step, 12, use)]
 
 
 def test_gaussian_numbers_are_those_of_the_inverse_distribution():
@@ -155,7 +156,7 @@ def test_label_noise_has_the_covariance_of_least_squares():
     """At the minimum the gradient is (σ/n)·Xᵀξ, of covariance σ²H/n."""
     problem, sigma = PROBLEMS["case 3"], 0.7
     how = qs.Noise("labels", sigma)
-    seen = np.array([noise.gradient(how, problem, np.zeros(9), 1, t) for t in range(1, 4001)])
+    seen = np.array([oracles.noisy_gradient(how, problem, np.zeros(9), 1, t) for t in range(1, 4001)])
     scale = np.sqrt(np.diag(problem.hessian()))
     cov = np.cov(seen.T) / np.outer(scale, scale)
     assert_allclose(
