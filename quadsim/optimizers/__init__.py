@@ -31,8 +31,6 @@ def by_name(name: str, **settings: Any) -> Optimizer:
     """An optimizer by its name on the command line: ``by_name("adam", beta2=0.99)``."""
     word = name.lower().replace("_", "-") if isinstance(name, str) else name
     cls = OPTIMIZERS[checks.choice("optimizer", word, OPTIMIZERS)]
-    allowed = [item.name for item in fields(cls)]
     for key in settings:
-        if key not in allowed:
-            checks.choice(f"setting of {cls.name}", key, allowed)
+        checks.choice(f"setting of {cls.name}", key, [item.name for item in fields(cls)])
     return cls(**settings)

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -50,11 +50,6 @@ class UserRule(Optimizer):
     """The base class of users' rules."""
 
     user_defined = True
-    draws: ClassVar[str] = "coordinate"
-
-    @property
-    def random_by(self) -> str:
-        return self.draws
 
     def first_shared_state(self) -> tuple[float, ...]:
         return (0.0,) * len(self.shared_state)
@@ -143,7 +138,7 @@ def rule(
             "once_per_step": None if once_per_step is None else staticmethod(once_per_step),
             **declared,
             "scope": scope,
-            "draws": random_by,
+            "random_by": random_by,
         },
     )
     OPTIMIZERS[name] = kind

@@ -35,8 +35,8 @@ class Case:
     """A published problem with its defaults: synthetic eigenvalues, or blocks of a measured network."""
 
     title: str
-    block_size: int
-    map: str
+    block_size: int = 30
+    map: str = "affine"
     heterogeneity: float | None = None
     network: str | None = None
     blocks: tuple[str, ...] = ()
@@ -45,15 +45,11 @@ class Case:
 CASES = {
     1: Case(
         "four blocks of 30 sampled from GPT2: embedding, and Query, Value and MLP in of layer 3",
-        block_size=30,
-        map="affine",
         network="gpt2",
         blocks=("embedding", "layer3.query", "layer3.value", "layer3.mlp_in"),
     ),
     2: Case(
         "four blocks of 30 sampled from ResNet18: the first convolution of each of its four stages",
-        block_size=30,
-        map="affine",
         network="resnet18",
         blocks=("layer1.0.conv1", "layer2.0.conv1", "layer3.0.conv1", "layer4.0.conv1"),
     ),
@@ -122,6 +118,8 @@ def case(
     values = case_spectra(
         number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
     )
+    if h is not None and isinstance(minimizer, str):
+        minimizer = None
     settings: dict[str, Any] = {
         "kappa": kappa,
         "heterogeneity": _heterogeneity_text(values, heterogeneity, span),
@@ -136,7 +134,11 @@ def case(
         "rotation": rotation,
         "basis": basis if isinstance(basis, str) else "own",
         "span": span,
-        "minimizer": _minimizer_kind(minimizer, h),
+        "minimizer": minimizer
+        if isinstance(minimizer, str)
+        else "zero"
+        if minimizer is None and h is None
+        else "given",
     }
     defaults = _defaults() | {"map": recipe.map, "block size": recipe.block_size, "network": recipe.network}
     name = f"case {number}"
@@ -144,14 +146,7 @@ def case(
         if value != defaults[key]:
             name += f", {key} {value:g}" if isinstance(value, float) else f", {key} {value}"
     return BlockQuadratic.from_spectra(
-        values,
-        seed=seed,
-        rotation=rotation,
-        basis=basis,
-        span=span,
-        minimizer=None if h is not None and isinstance(minimizer, str) else minimizer,
-        h=h,
-        name=name,
+        values, seed=seed, rotation=rotation, basis=basis, span=span, minimizer=minimizer, h=h, name=name
     )
 
 
@@ -159,12 +154,6 @@ def case(
 def _defaults() -> dict[str, Any]:
     """The defaults in the signature of `case`."""
     return {name: parameter.default for name, parameter in inspect.signature(case).parameters.items()}
-
-
-def _minimizer_kind(minimizer: Any, h: Any) -> str:
-    if h is not None:
-        return "given"
-    return minimizer if isinstance(minimizer, str) else "zero" if minimizer is None else "given"
 
 
 def case_spectra(

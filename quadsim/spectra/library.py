@@ -47,11 +47,9 @@ def _shipped() -> list[str]:
 
 def load(name: str | Path) -> Measured:
     """Measured spectra by their name in the library, or a user's own from an .npz or CSV file."""
-    if not isinstance(name, str | Path):
-        raise InputTypeError(f"network must be a name in the library or a file, got {checks.shown(name)}")
     text = str(name)
-    if "\0" in text:
-        raise InputError(f"network must be a name in the library or a file, got {checks.shown(text)}")
+    if not isinstance(name, str | Path) or "\0" in text:
+        raise InputTypeError(f"network must be a name in the library or a file, got {checks.shown(name)}")
     if isinstance(name, Path) or is_path(text):
         return files.read(Path(text))
     checks.choice("network", text, _shipped())
