@@ -14,7 +14,7 @@ class Adam(Moments):
     """Adam of Kingma & Ba: moving averages m of g and v of g², w ← w − lr·m̂/(√v̂ + ε).
 
     ``bias_correction`` divides the moments by the weight they have gathered. ``init`` starts them at "zero", or at
-    the first "gradient" (m = g₀, v = g₀²): they then carry full weight from the start, nothing is left to correct, and
+    the first "gradient" (m = g₀, v = g₀²): they then have full weight from the start and need no correction, so
     ``bias_correction`` is False.
     """
 
@@ -40,7 +40,7 @@ class Adam(Moments):
         for beta in ("beta1", "beta2"):
             if getattr(self, beta) == 1 and self.init == "zero":
                 fix = f"use {self.name}.init=gradient, or frozen-adam"
-                raise InputError(f"{self.name}.{beta}=1 keeps a moment at zero for ever: {fix}")
+                raise InputError(f"{self.name}.{beta}=1 keeps a moment at zero forever: {fix}")
 
     def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
         return (g.copy(), g * g) if self.init == "gradient" else (np.zeros_like(g), np.zeros_like(g))

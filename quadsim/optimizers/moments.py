@@ -1,4 +1,4 @@
-"""The moving averages and the step of Adam, which its variants share."""
+"""The moving averages and the step of Adam, shared by its variants."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ def ema(average, value, beta):  # type: ignore[no-untyped-def]
 
 
 def adam_step(m, v, lr, eps, unbias1, unbias2):  # type: ignore[no-untyped-def]
-    """lr·m̂/(√v̂ + ε). Without ε, a coordinate that has not seen a gradient yet does not move."""
+    """lr·m̂/(√v̂ + ε). With ε = 0, a coordinate that has not seen a gradient yet does not move."""
     root = np.sqrt(v) * unbias2 + eps  # eps is outside the root and not rescaled, as in Kingma & Ba's Algorithm 1
     return lr * (m * unbias1) / root if root > 0 else 0.0
 
@@ -35,7 +35,7 @@ def shared_v_rule(g, m, v, step, lr, beta1, beta2, eps, unbias1, unbias2):  # ty
 
 @dataclass(frozen=True)
 class Moments(Optimizer):
-    """What Adam and most of its variants share: an lr, two decay rates, ε outside the root, and bias correction.
+    """The settings of Adam and most of its variants: an lr, two decay rates, ε outside the root, and bias correction.
 
     Defaults are Kingma & Ba's.
     """

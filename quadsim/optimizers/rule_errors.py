@@ -63,7 +63,7 @@ def wrong_count(source: Source, node: Any, count: int, returns: Sequence[str]) -
 
 
 def raise_with_line(kind: type[Optimizer], error: Exception) -> None:
-    """Raise again, with the rule's line, what the rule itself raised."""
+    """Raise an error with the rule's line for an exception that the rule raised."""
     source, message = rule_source.source(kind.rule), " ".join(str(error).split())
     raised = f"{type(error).__name__}{f' ({message})' if message else ''}"
     raise source.error(f"{source.name} raised {raised}")
@@ -87,7 +87,7 @@ def _jitted(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
 
 
 def _location(message: str, source: Source) -> tuple[str, int]:
-    """The first line that numba names, which is the innermost; the rule's first line if it names none."""
+    """The first location in numba's message, which is the innermost; the rule's first line if there is none."""
     for path, line in re.findall(r'File "([^"]+)", line (\d+)', message):
         if linecache.getline(path, int(line)):
             return path, int(line)

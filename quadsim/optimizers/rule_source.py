@@ -1,8 +1,8 @@
 """A rule as standalone source text: the function itself, the functions it calls and the constants it uses.
 
-What a rule refers to is looked up when it is compiled, and copied into the kernel's text, so a cached kernel is never
-stale. What cannot be copied (a list that may change, a module that is not numpy or math) is refused, with the line of
-the file that uses it.
+Everything a rule refers to is looked up when it is compiled, and copied into the kernel's text, so a cached kernel is
+never stale. What cannot be copied (a list that may change, a module other than numpy and math) is refused, with the
+line of the file that uses it.
 """
 
 from __future__ import annotations
@@ -91,21 +91,21 @@ def keep_source(function: Any) -> Source:
 
 
 def _plain(function: Any) -> FunctionType:
-    """The Python function behind an object, if it has source text of its own."""
+    """The Python function behind an object, if its own source text can be compiled."""
     function = getattr(function, "py_func", function)  # wrapped by @njit
     if not isinstance(function, FunctionType):
         raise RuleError(f"a rule must be a function written in Python, got {checks.shown(function)}")
     inner = inspect.unwrap(function)
     path, line = inner.__code__.co_filename, inner.__code__.co_firstlineno
     if inner is not function:
-        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: leave it out")
+        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: remove it")
     if function.__name__ == "<lambda>":
-        raise complaint(path, line, "a rule must be a function of its own, not a lambda")
+        raise complaint(path, line, "a rule must be a named function, not a lambda")
     return function
 
 
 def _source_now(function: FunctionType) -> Source:
-    """The file's current text of the function; raises if it is not the text that the function was defined by."""
+    """The function's text in the file now; raises if the function was defined by another text."""
     path = function.__code__.co_filename
     try:
         lines, first = inspect.getsourcelines(function)
@@ -237,8 +237,8 @@ def _expression(text: str) -> ast.expr:
 REFUSED: tuple[tuple[Any, str], ...] = (
     (ast.Global | ast.Nonlocal, "changes a global, which a compiled rule cannot: use state"),
     (ast.Yield | ast.YieldFrom | ast.Await, "is a generator, which cannot be compiled"),
-    (ast.FunctionDef | ast.Lambda, "has a function inside: move it out, to the file's top level"),
-    (ast.Import | ast.ImportFrom, "imports inside: move the import to the file's top"),
+    (ast.FunctionDef | ast.Lambda, "contains a function: move it to the top level of the file"),
+    (ast.Import | ast.ImportFrom, "contains an import: move it to the top of the file"),
 )
 
 
@@ -260,7 +260,7 @@ def _outer_names(parsed: Source) -> Iterator[tuple[str, ast.AST]]:
     seen: set[str] = set()
     for node in names:
         if node.id in local & outer:
-            raise parsed.error(f"{node.id!r} is a variable here and a name of the file too: rename one of them", node)
+            raise parsed.error(f"{node.id!r} is both a local variable and a global name: rename one of them", node)
         if node.id not in local | seen and id(node) not in annotations:
             seen.add(node.id)
             yield node.id, node

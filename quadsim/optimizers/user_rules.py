@@ -1,4 +1,4 @@
-"""User-defined optimizers: an update rule in a user's file, under a name that works wherever an optimizer's does.
+"""User-defined optimizers: an update rule in a user's file, with a name that works like that of a built-in optimizer.
 
     import numpy as np
     import quadsim as qs
@@ -47,7 +47,7 @@ RESERVED_COLUMNS = {  # of result tables, in which settings are columns too
 
 @dataclass(frozen=True)
 class UserRule(Optimizer):
-    """The base class of users' rules."""
+    """The base class of user-defined rules."""
 
     user_defined = True
 
@@ -81,20 +81,20 @@ def rule(
         What the rule sees at once. With "block" or "all", ``g``, ``w``, ``random`` and state are arrays; the rule has
         one more parameter, the array ``step``, which it fills; it changes state in place and returns nothing.
     once_per_step : function, optional
-        Called once a step, before the rule, for what all coordinates share. Its parameters are ``t``, settings, and
-        names of the shared state.
+        Called once per step, before the rule, to compute values shared by all coordinates. Its parameters are ``t``,
+        settings, and names of the shared state.
     shared_state : str or sequence of str
         The values that the once_per_step function returns, in this order, zero at first. The rule and the
-        once_per_step function may have each of them as a parameter; the latter gets the values of the step before.
+        once_per_step function may have each of them as a parameter; the latter gets the values of the previous step.
     random_by : "coordinate" or "block"
-        What has a random number of its own.
+        What gets its own random number at each step.
     homogeneous : bool, optional
         Twice the gradients give twice the steps, as in GD. Such a method may let a block underflow to zero, where
-        others are stopped (status underflow). By default it is determined by a trial in Python.
+        others are stopped (status underflow). By default determined by a trial in Python.
     """
     options = {key: value for key, value in locals().items() if key != "function"}
     if isinstance(function, str):
-        raise InputTypeError(f"@rule({checks.shown(function)}) must name what is declared: write @rule(state=…)")
+        raise InputTypeError(f"@rule({checks.shown(function)}) takes keywords only: write @rule(state=…)")
     if function is None:
         return functools.partial(rule, **options)
     checks.choice("scope", scope, SCOPES)
@@ -158,7 +158,7 @@ def _checked_name(source: Source, name: object) -> str:
         raise source.error(f"name must be a word such as my-rule, got {checks.shown(given)}")
     given = given.lower().replace("_", "-")
     if given in OPTIMIZERS and not OPTIMIZERS[given].user_defined:
-        raise source.error(f"there is an optimizer {given} already: give the rule another name")
+        raise source.error(f"optimizer {given} exists already: give the rule another name")
     return given
 
 
@@ -166,13 +166,13 @@ def load(path: str) -> list[str]:
     """Run a file of rules; the names of the optimizers that it registered."""
     _files.check_file("rules", path, at_most=rule_source.MAX_BYTES)  # resolving a symlink loop would raise
     before, modules = dict(OPTIMIZERS), set(sys.modules)
-    folder = Path(path).resolve().parent  # a file of rules may import its neighbours
+    folder = Path(path).resolve().parent  # a file of rules may import modules beside it
     sys.path.insert(0, str(folder))
     try:
         rule_source.load(path, f"quadsim_rules_{Path(path).stem}")
     finally:
         sys.path.remove(str(folder))
-        for name in set(sys.modules) - modules:  # the next file may have neighbours of the same names
+        for name in set(sys.modules) - modules:  # the next file may import other modules of the same names
             if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == folder:
                 del sys.modules[name]
     registered = [name for name, kind in OPTIMIZERS.items() if before.get(name) is not kind]

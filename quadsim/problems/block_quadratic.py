@@ -79,7 +79,7 @@ class BlockQuadratic:
         span : "blocks" or "whole"
             Whether a basis spans each block, or one basis the whole space: the Hessian is then one dense block.
         minimizer : (dim,) array, "zero" or "gaussian"
-            The minimizer w*; "gaussian" draws it from the standard normal distribution, by a stream of its own.
+            The minimizer w*; "gaussian" draws it from the standard normal distribution, from its own stream.
             Zero by default.
         h : (dim,) array, optional
             In place of the minimizer: the linear term of ½wᵀHw − hᵀw, so that w* = H⁻¹h.
@@ -136,19 +136,19 @@ class BlockQuadratic:
         if h is not None:
             parts = np.split(checks.vector("h", h, dim), np.cumsum([b.shape[0] for b in symmetric])[:-1])
             with blas_threads(dim):
-                answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
+                point = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
         elif minimizer is None or isinstance(minimizer, str):
             allowed = MINIMIZERS if seed is not None else MINIMIZERS[:1]
             kind = checks.choice("minimizer", "zero" if minimizer is None else minimizer, allowed)
-            answer = np.zeros(dim) if kind == "zero" else gaussian_point(dim, seed, "minimizer")
+            point = np.zeros(dim) if kind == "zero" else gaussian_point(dim, seed, "minimizer")
         else:
-            answer = checks.vector("minimizer", minimizer, dim)
-            kind = "given" if answer.any() else "zero"
-        if not np.isfinite(answer).all():
-            raise InputError(f"h is too large: the minimizer H^-1 h would hold {answer[~np.isfinite(answer)][0]}")
-        for array in (*symmetric, *eigenvalues, answer):
+            point = checks.vector("minimizer", minimizer, dim)
+            kind = "given" if point.any() else "zero"
+        if not np.isfinite(point).all():
+            raise InputError(f"h is too large: the minimizer H^-1 h would hold {point[~np.isfinite(point)][0]}")
+        for array in (*symmetric, *eigenvalues, point):
             array.flags.writeable = False
-        return cls(symmetric, eigenvalues, answer, name, kind)
+        return cls(symmetric, eigenvalues, point, name, kind)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from quadsim.problems.block_quadratic import LARGEST_BLOCK, BlockQuadratic
 
 # Three clusters of eigenvalues; a block of size n spreads n of them evenly over each, ends included.
 CLUSTERS = ((1.0, 3.0), (99.0, 101.0), (4998.0, 5000.0))
-ALONE = (1.0, 100.0, 5000.0)  # for blocks of size 1: the condition number is 5000 too
+SINGLES = ((1.0,), (100.0,), (5000.0,))  # for blocks of size 1: the condition number is 5000 too
 KAPPA = 5000.0
 UNSHIFTED = ("unshifted",)  # eigenvalues divided by the smallest one, so that the condition number is their own
 MAPS = (*spectra.MAPS, *UNSHIFTED)
@@ -120,6 +120,7 @@ def case(
     )
     if h is not None and isinstance(minimizer, str):
         minimizer = None
+    given = "zero" if minimizer is None and h is None else "given"
     settings: dict[str, Any] = {
         "kappa": kappa,
         "heterogeneity": _heterogeneity_text(values, heterogeneity, span),
@@ -134,11 +135,7 @@ def case(
         "rotation": rotation,
         "basis": basis if isinstance(basis, str) else "own",
         "span": span,
-        "minimizer": minimizer
-        if isinstance(minimizer, str)
-        else "zero"
-        if minimizer is None and h is None
-        else "given",
+        "minimizer": minimizer if isinstance(minimizer, str) else given,
     }
     defaults = _defaults() | {"map": recipe.map, "block size": recipe.block_size, "network": recipe.network}
     name = f"case {number}"
@@ -221,7 +218,7 @@ def _heterogeneity_text(values: spectra.Spectra, heterogeneity: float | None, sp
 def _synthetic_spectra(
     recipe: Case, size: int, kappa: float | None, map: str, heterogeneity: float | None
 ) -> spectra.Spectra:
-    clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
+    clusters = SINGLES if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
     # Partition first: at a small kappa the scaled clusters overlap, and sorting would mix them.
     share = recipe.heterogeneity if heterogeneity is None else heterogeneity
     blocks = spectra.partition(np.concatenate(clusters), len(CLUSTERS), 1.0 if share is None else share)

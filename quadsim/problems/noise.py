@@ -56,7 +56,7 @@ MODELS: dict[str, type[NoiseModel]] = {"gaussian": Gaussian, "labels": Labels}
 
 @dataclass(frozen=True)
 class Noise:
-    """What is random about a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
+    """The noise in a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
 
     model : str, optional
         "gaussian": normal noise on the gradient; "labels": noisy labels; "gaussian+labels": both.
@@ -94,12 +94,12 @@ class Noise:
 
     @property
     def models(self) -> tuple[NoiseModel, ...]:
-        """The models with their scales, those of scale 0 left out."""
+        """The models with their scales, without those of scale 0."""
         if self.model is None:
             return ()
         scales = self.scale if isinstance(self.scale, tuple) else (self.scale,)
-        made = (MODELS[name](scale) for name, scale in zip(self.model.split("+"), scales, strict=True))
-        return tuple(model for model in made if model.scale > 0)
+        models = (MODELS[name](scale) for name, scale in zip(self.model.split("+"), scales, strict=True))
+        return tuple(model for model in models if model.scale > 0)
 
     def kernel_scales(self, dim: int) -> np.ndarray:
         """The factors on the normal numbers of the gradient and of the labels, (2,)."""
@@ -117,11 +117,11 @@ class Noise:
 
     @property
     def on_rows(self) -> bool:
-        """Whether it concerns rows of X, so that the factor matters."""
+        """Whether it acts on rows of X, so that the factor matters."""
         return self.batch is not None or any(model.on_residual for model in self.models)
 
     def columns(self) -> dict[str, Any]:
-        """What a table of runs says of it."""
+        """Its columns in a table of runs."""
         scale = "/".join(map(str, self.scale)) if isinstance(self.scale, tuple) else self.scale
         return {
             "batch": self.batch,

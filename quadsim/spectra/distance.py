@@ -156,7 +156,7 @@ def js_matrix(
 
 
 DEFAULT_WIDTH = 0.5  # decades
-MAX_BLOCKS = 64  # blocks
+MAX_BLOCKS = 64  # that are compared
 
 
 def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) -> float:
@@ -177,9 +177,9 @@ def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) 
     points = np.arange(low - 7 * width, high + 7 * width, width / 8)
     p = np.stack([np.exp(-0.5 * ((points[:, None] - part) / width) ** 2).mean(axis=1) for part in parts])
     p /= p.sum(axis=1, keepdims=True)
-    own = _entropy(p)
+    entropy = _entropy(p)
     first, second = np.triu_indices(len(parts), 1)
-    return float(np.maximum(_entropy((p[first] + p[second]) / 2) - (own[first] + own[second]) / 2, 0).mean())
+    return float(np.maximum(_entropy((p[first] + p[second]) / 2) - (entropy[first] + entropy[second]) / 2, 0).mean())
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:

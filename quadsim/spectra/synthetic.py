@@ -128,13 +128,13 @@ def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectr
                    position on a log scale.
     """
     kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
-    take = MAPS[checks.choice("map", map, MAPS)]
-    blocks = by_block(spectra, signed=take is _affine)
+    mapping = MAPS[checks.choice("map", map, MAPS)]
+    blocks = by_block(spectra, signed=mapping is _affine)
     values, index = np.unique(np.concatenate(blocks), return_inverse=True)
     if values.size == 1 and kappa != 1:
         raise InputError(f"all eigenvalues are equal to {values[0]:g}: no map takes them to kappa={kappa:g}")
     ends = np.cumsum([block.size for block in blocks])[:-1]
-    mapped = np.ones(1) if values.size == 1 and take is not _scale_clusters else take(values, kappa)
+    mapped = np.ones(1) if values.size == 1 and mapping is not _scale_clusters else mapping(values, kappa)
     return tuple(np.sort(block) for block in np.split(mapped[index], ends))
 
 
@@ -194,11 +194,11 @@ MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: float) -> Spectra:
     """Partition eigenvalues into blocks: similar at heterogeneity 0 (round-robin, Case 4), sorted chunks at 1 (Case 3).
 
-    In between, that share of the adjacent exchanges is made that sort the round-robin order, which is then cut into
+    In between, this share of the adjacent exchanges that sort the round-robin order is made, and the result is cut into
     blocks. So a small change of heterogeneity makes a few adjacent exchanges, and any two eigenvalues change their
     order at most once on the way from 0 to 1.
 
-    ``blocks`` is the number of blocks, as equal in size as can be, or a list of their sizes.
+    ``blocks`` is the number of blocks, as equal in size as possible, or a list of their sizes.
 
     Heterogeneity is not a continuous parameter: it selects one of finitely many arrangements (`arrangements`), five of
     them for three blocks of three.
@@ -268,13 +268,13 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
 
 
 def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
-    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the number of all.
+    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the total number.
 
     >>> arrangement(partition(range(1, 10), 3, 0.5), 0.5)
     (3, 5)
     """
-    every = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
-    return every.index(heterogeneity) + 1, len(every)
+    distinct = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
+    return distinct.index(heterogeneity) + 1, len(distinct)
 
 
 @functools.lru_cache(maxsize=256)

@@ -75,7 +75,7 @@ def test_every_optimizer_is_found_by_its_name():
         (lambda: qs.FrozenAdam(beta1=1), "frozen-adam.beta1 must be a finite number at least 0 and below 1, got 1"),
         (lambda: qs.Adam(beta1=-0.1), "adam.beta1 must be a finite number at least 0 and at most 1, got -0.1"),
         (lambda: qs.Adam(beta2=1.1), "adam.beta2 must be a finite number at least 0 and at most 1, got 1.1"),
-        (lambda: qs.Adam(beta2=1), "adam.beta2=1 keeps a moment at zero for ever"),
+        (lambda: qs.Adam(beta2=1), "adam.beta2=1 keeps a moment at zero forever"),
         (lambda: qs.Adam(eps=-1), "adam.eps must be a finite number at least 0, got -1"),
         (lambda: qs.Adam(bias_correction="yes"), "adam.bias_correction must be True or False, got 'yes'"),
         (lambda: qs.Adam(init="ones"), "unknown adam.init 'ones'"),
