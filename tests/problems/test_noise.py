@@ -49,8 +49,8 @@ def test_gd_under_noise_is_the_numpy_loop(name, how):
 
 @pytest.mark.parametrize("count", [6, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", NOISES[:2] + NOISES[-1:], ids=str)
-def test_a_run_s_noise_is_its_own(how, count, fastest_kernels):
-    """Bit for bit the same for 1, 6 and 64 lanes, for 1 and 2 threads, wherever the lane stands."""
+def test_the_noise_of_a_run_depends_on_its_seed_alone(how, count, fastest_kernels):
+    """Bit for bit the same for 1, 6 and 64 lanes, for 1 and 2 threads, at any position of the lane."""
     problem = PROBLEMS["case 3"]
     alone = [
         qs.solve(problem, kind(lr=1e-4), noise=how, seed=seed, max_steps=150, tol=0)
@@ -91,7 +91,7 @@ def test_a_given_start_keeps_the_noise_of_its_seed():
 
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_factors_are_factors(name, factor):
+def test_the_factors_multiply_to_the_hessian(name, factor):
     problem = PROBLEMS[name]
     for a, block in zip(qs.Noise(batch=1, factor=factor).examples(problem), problem.blocks, strict=True):
         assert_allclose(a.T @ a, block, atol=1e-12 * np.abs(block).max())
@@ -111,8 +111,8 @@ def test_minibatches_are_fair_over_all_choices(batch, factor):
     assert_allclose(np.mean(seen, axis=0), problem.hvp(e), rtol=1e-10)
 
 
-def test_every_set_of_rows_is_as_likely():
-    """All 84 choices of 3 of 9 come up as often, within 5 standard deviations; so for 6 of 9, drawn as complements."""
+def test_every_set_of_rows_is_equally_likely():
+    """All 84 choices of 3 of 9 come up equally often, within 5 standard deviations; also 6 of 9, the complements."""
     for batch in (3, 6):
         counts = dict.fromkeys(itertools.combinations(range(9), batch), 0)
         for step in range(1, 20_001):
@@ -123,7 +123,7 @@ def test_every_set_of_rows_is_as_likely():
 
 @given(st.integers(0, 2**63 - 1), st.integers(1, 10**12), st.integers(1, 40), st.data())
 @settings(max_examples=50)
-def test_rows_are_distinct_and_as_many_as_asked(seed, step, count, data):
+def test_rows_are_distinct_and_as_many_as_the_batch(seed, step, count, data):
     batch = data.draw(st.integers(1, count))
     found = oracles.minibatch_rows(seed, step, batch, count)
     assert len(set(found)) == batch
@@ -138,7 +138,7 @@ def test_the_kernel_s_words_are_numpy_s():
 
 
 def test_gaussian_numbers_are_those_of_the_inverse_distribution():
-    """Wichura's polynomials against scipy's ndtri, from the middle to the outermost numbers there are."""
+    """Wichura's polynomials against scipy's ndtri, from the middle to the extreme ends."""
     from scipy.special import ndtri
 
     inner = np.random.default_rng(0).integers(0, 2**64, size=2000, dtype=np.uint64)
