@@ -71,8 +71,9 @@ class Source:
 
     def error(self, sentence: str, at: ast.AST | str | None = None) -> RuleError:
         """The error for a node of the function, for the parameter of this name, or for the function's first line."""
-        nodes = [node for node in ast.walk(self.tree) if node is at or (isinstance(node, ast.arg) and node.arg == at)]
-        line = getattr((*nodes, self.tree)[0], "lineno", 1)
+        if isinstance(at, str):
+            at = next((node for node in ast.walk(self.tree) if isinstance(node, ast.arg) and node.arg == at), None)
+        line = getattr(at or self.tree, "lineno", 1)
         return complaint(self.path, line + self.first - 1, sentence)
 
 

@@ -95,10 +95,10 @@ def sample(
         nodes, weights = nodes[nodes > 0], weights[nodes > 0]
     elif sign == "magnitude":
         nodes = abs(nodes)
+    if nodes.size == 0 or (sampling == "mass" and weights.sum() == 0):
+        raise InputError(f"block {block.name} has no {sign} nodes")
     rng = stream(seed, "spectrum", block.name)
     if sampling == "mass":
-        if weights.sum() == 0:
-            raise InputError(f"block {block.name} has no {sign} nodes")
         return np.sort(rng.choice(nodes, size, p=weights / weights.sum()))
     ranked = nodes[np.argsort(-abs(nodes), kind="stable")]
     if sampling == "above":
@@ -110,8 +110,6 @@ def sample(
     if sampling == "leading":
         pool_size = math.ceil(4 * size / 3) if pool is None else checks.whole("pool", pool, at_least=size)
         ranked = ranked[:pool_size]
-    if ranked.size == 0:
-        raise InputError(f"block {block.name} has no {sign} nodes")
     if ranked.size < size:
         what = "nodes" if sign == "magnitude" else f"{sign} nodes"
         raise InputError(

@@ -206,8 +206,9 @@ def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: floa
     values = _checked(eigenvalues, "the list")
     sizes = _sizes(values.size, blocks)
     heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
-    round_robin = _round_robin(sizes)
-    order = _sort_partly(round_robin, round(heterogeneity * _inversions(round_robin)))
+    order = _round_robin(sizes)
+    for _ in _sort_sweeps(order, round(heterogeneity * _inversions(order))):
+        pass
     return tuple(np.sort(chunk) for chunk in np.split(values[order], np.cumsum(sizes)[:-1]))
 
 
@@ -287,7 +288,6 @@ def _arrangements(sizes: tuple[int, ...], ranks: tuple[int, ...]) -> Arrangement
     for left in _sort_sweeps(order):
         changing = boundary[left] & (value[order[left]] != value[order[left + 1]])
         first += (done + 1 + np.flatnonzero(changing)).tolist()
-        order[left], order[left + 1] = order[left + 1], order[left]
         done += left.size
     return Arrangements(tuple(first), done)
 
@@ -314,28 +314,19 @@ def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
     return [total // count + (block < total % count) for block in range(count)]
 
 
-def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:
-    """The first `exchanges` exchanges of an odd-even transposition sort."""
-    order = order.copy()
-    for left in _sort_sweeps(order) if exchanges else ():
-        left = left[:exchanges]
-        order[left], order[left + 1] = order[left + 1], order[left]
-        exchanges -= left.size
-        if exchanges == 0:
-            break
-    return order
+def _sort_sweeps(order: np.ndarray, exchanges: int | None = None) -> Iterator[np.ndarray]:
+    """Sort `order` in place by odd-even transposition; stop after this number of exchanges, if given.
 
-
-def _sort_sweeps(order: np.ndarray) -> Iterator[np.ndarray]:
-    """The sweeps of an odd-even transposition sort of `order`: the indices whose right neighbour is smaller.
-
-    The caller makes the exchanges before it asks for the next sweep.
+    Yields the indices whose right neighbour is smaller, sweep by sweep, before they are exchanged.
     """
+    remaining = order.size**2 if exchanges is None else exchanges
     odd, idle = False, 0
-    while idle < 2:
+    while idle < 2 and remaining > 0:
         left = np.arange(int(odd), order.size - 1, 2)
-        wrong = left[order[left] > order[left + 1]]
-        idle = 0 if wrong.size else idle + 1
-        if wrong.size:
-            yield wrong
+        left = left[order[left] > order[left + 1]][:remaining]
+        if left.size:
+            yield left
+            order[left], order[left + 1] = order[left + 1], order[left]
+        idle = 0 if left.size else idle + 1
+        remaining -= left.size
         odd = not odd
