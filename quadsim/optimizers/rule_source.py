@@ -114,29 +114,31 @@ def _source_now(function: FunctionType) -> Source:
     except (OSError, TypeError, SyntaxError, IndexError):
         raise RuleError(f"{function.__name__} has no source text to compile: define it in a file") from None
     text = "".join(linecache.getlines(path, function.__globals__))
+    code = function.__code__
+    unchanged = (code.co_firstlineno, _fingerprint(code)) in _fingerprints(text, path)
     match tree:
         case ast.AsyncFunctionDef():
             raise complaint(path, first, f"{function.__name__} is an async function, which cannot be compiled")
-        case ast.FunctionDef(name=function.__name__) if _fingerprint(function.__code__) in _fingerprints(text, path):
+        case ast.FunctionDef(name=function.__name__) if unchanged:
             return Source(function, path, first, tree)
     raise complaint(path, first, f"the text of {function.__name__} has changed since it was loaded: load it again")
 
 
 @functools.lru_cache(maxsize=64)
-def _fingerprints(text: str, path: str) -> list[tuple[Any, ...]]:
-    """The fingerprint of every function of a file, nested ones included; none if the text does not compile."""
+def _fingerprints(text: str, path: str) -> list[tuple[int, Any]]:
+    """The first line and the fingerprint of every function of a file, nested ones too; none if it does not compile."""
     codes: list[CodeType] = []
     with contextlib.suppress(SyntaxError, ValueError):
         codes.append(compile(text, path, "exec", dont_inherit=True))
     for code in codes:  # grows while it is read
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return [_fingerprint(code) for code in codes]
+    return [(code.co_firstlineno, _fingerprint(code)) for code in codes]
 
 
 def _fingerprint(code: CodeType) -> tuple[Any, ...]:
-    """Equal for two pieces of code that begin on the same line and do the same."""
+    """Equal for pieces of code that do the same under the same name, whatever their comments and layout."""
     constants = [_fingerprint(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return code.co_name, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, constants
+    return code.co_name, code.co_code, code.co_names, code.co_varnames, constants
 
 
 @dataclass
