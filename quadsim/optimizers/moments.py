@@ -16,7 +16,7 @@ def ema(average, value, beta):  # type: ignore[no-untyped-def]
 
 
 def adam_step(m, v, lr, eps, unbias1, unbias2):  # type: ignore[no-untyped-def]
-    """lr·m̂/(√v̂ + ε). With ε = 0, a coordinate that has not seen a gradient yet does not move."""
+    """lr·m̂/(√v̂ + ε). Without ε, a coordinate that has not seen a gradient yet does not move."""
     root = np.sqrt(v) * unbias2 + eps  # eps is outside the root and not rescaled, as in Kingma & Ba's Algorithm 1
     return lr * (m * unbias1) / root if root > 0 else 0.0
 
