@@ -99,13 +99,13 @@ def flag(name: str, value: Any) -> bool:
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """`value`, if it is one of the allowed words; the error suggests the closest one."""
-    words = list(allowed)
-    if isinstance(value, str) and value in words:
+    """`value`, if it is one of the allowed strings; the error suggests the closest one."""
+    options = list(allowed)
+    if isinstance(value, str) and value in options:
         return value
-    close = difflib.get_close_matches(str(value), words, n=1)
+    close = difflib.get_close_matches(str(value), options, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise InputError(f"unknown {name} {shown(value)}: {hint}allowed are {', '.join(words)}")
+    raise InputError(f"unknown {name} {shown(value)}: {hint}allowed are {', '.join(options)}")
 
 
 def vector(name: str, value: Any, size: int) -> np.ndarray:
@@ -147,7 +147,7 @@ def one_line(text: str, at_most: int = MAX_MESSAGE_LENGTH - len(PREFIX)) -> str:
     line = printable(" ".join(text.split()))
     if len(line) > at_most:
         half = MAX_WORD_LENGTH // 2 - 1
-        line = re.sub(rf"\S{{{MAX_WORD_LENGTH + 1},}}", lambda found: f"{found[0][:half]}…{found[0][-half:]}", line)
+        line = re.sub(rf"\S{{{MAX_WORD_LENGTH + 1},}}", lambda match: f"{match[0][:half]}…{match[0][-half:]}", line)
     return line if len(line) <= at_most else line[: at_most - 1].rstrip() + "…"
 
 

@@ -4,10 +4,10 @@ import inspect
 import itertools
 
 import numpy as np
+import oracles
 import pytest
 
 from quadsim.optimizers import Optimizer
-from quadsim.problems import noise
 
 # The optimizers whose kernels for one run the default tests share. One for each kind of rule: linear, with state shared
 # by all coordinates (adam), with settings by block (frozen-adam), by group (adam-mini, muon), at random (magma).
@@ -51,7 +51,7 @@ def interpreted_path(problem, optimizer, error, steps, seed):
     with np.errstate(all="ignore"):
         for t in range(1, steps + 1):
             error, by_block = path[-1].copy(), optimizer.random_by == "block"
-            drawn = noise.uniforms(seed, t, len(problem.sizes) if by_block else problem.dim)
+            drawn = oracles.uniforms(seed, t, len(problem.sizes) if by_block else problem.dim)
             given = {
                 "g": problem.hvp(error),
                 "w": error + problem.minimizer,

@@ -1,10 +1,13 @@
 """Plain numpy loops, written from the papers: slow, obvious, and sharing no code with the package.
 
-The first ones return the errors e = w − w* after 0, 1, … steps, one row a step; H is dense. Those of the zoo, below,
-return a function (t, g, w) → the step to subtract, for `walk`.
+The first ones return the errors e = w − w* after 0, 1, … steps, one row a step; H is dense. Those of the other
+optimizers return a function (t, g, w) → the step to subtract, for `walk`. The random numbers and the noise of a run, at
+the end, take its key and its settings from the package.
 """
 
 import numpy as np
+
+from quadsim.problems.noise import run_key
 
 
 def gd(hessian, error, steps, lr):
@@ -263,3 +266,57 @@ def measures(hessian, path):
     """Loss and gradient norm along a path of errors."""
     gradients = path @ hessian
     return 0.5 * np.einsum("ti,ti->t", path, gradients), np.linalg.norm(gradients, axis=1)
+
+
+# ---- random numbers and noise
+
+BATCH, GRADIENT, LABELS, RULE = range(4)  # what random numbers are for: the third word of the counter
+
+
+def random_words(seed, step, count, use):
+    """The first `count` random words of a run for a step, 1 for the first, and a use."""
+    return np.random.Philox(key=run_key(seed), counter=[0, step, use, 0]).random_raw(count)
+
+
+def uniforms(seed, step, count):
+    """The uniform numbers that rules see as `random`, one for each coordinate (or block)."""
+    return (random_words(seed, step, count, RULE) >> np.uint64(11)) * 2.0**-53
+
+
+def gaussians(seed, step, count, use):
+    """The standard normal numbers of a step."""
+    from scipy.special import ndtri
+
+    return ndtri(((random_words(seed, step, count, use) >> np.uint64(12)) + 0.5) * 2.0**-52)
+
+
+def minibatch_rows(seed, step, batch, count):
+    """The rows, of `count`, that the minibatch of a step holds."""
+    few = min(batch, count - batch)
+    drawn = set()
+    for pick, word in enumerate(random_words(seed, step, few, BATCH) if few else []):
+        last = count - few + pick
+        row = (int(word) * (last + 1)) >> 64
+        drawn.add(last if row in drawn else row)
+    taken = drawn if few == batch else set(range(count)) - drawn
+    return np.array(sorted(taken), dtype=np.int64)
+
+
+def noisy_gradient(noise, problem, error, seed, step):
+    """The gradient that a step sees at an error."""
+    n = problem.dim
+    scales = {"residual": 0.0, "gradient": 0.0}
+    for model in noise.models:
+        scales["residual" if model.on_residual else "gradient"] = model.kernel_scale(n)
+    if noise.on_rows:
+        examples = noise.examples(problem)
+        residual = np.concatenate([a @ part for a, part in zip(examples, problem.split(error), strict=True)])
+        residual += scales["residual"] * gaussians(seed, step, n, LABELS)
+        if noise.batch is not None:
+            weight = np.zeros(n)
+            weight[minibatch_rows(seed, step, noise.batch, n)] = n / noise.batch
+            residual *= weight
+        seen = np.concatenate([a.T @ part for a, part in zip(examples, problem.split(residual), strict=True)])
+    else:
+        seen = problem.hvp(error)
+    return seen + scales["gradient"] * gaussians(seed, step, n, GRADIENT)

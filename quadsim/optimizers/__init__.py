@@ -1,7 +1,7 @@
-"""The optimizers: one file, one class, one update rule for each. Nothing here loops over steps.
+"""The optimizers: one file with one class for each. Nothing here loops over steps.
 
-`OPTIMIZERS` maps the names of the command line to the classes. The classes are attributes of this package, found by
-`quadsim._discovery`: a new optimizer is a new file.
+`OPTIMIZERS` maps the names of the command line to the classes. The classes are attributes of this package and are found
+by `quadsim._discovery`: a new optimizer is a new file.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ def __getattr__(name: str) -> Any:
 
 def by_name(name: str, **settings: Any) -> Optimizer:
     """An optimizer by its name on the command line: ``by_name("adam", beta2=0.99)``."""
-    word = name.lower().replace("_", "-") if isinstance(name, str) else name
-    cls = OPTIMIZERS[checks.choice("optimizer", word, OPTIMIZERS)]
-    allowed = [item.name for item in fields(cls)]
+    name = name.lower().replace("_", "-") if isinstance(name, str) else name
+    cls = OPTIMIZERS[checks.choice("optimizer", name, OPTIMIZERS)]
     for key in settings:
-        if key not in allowed:
-            checks.choice(f"setting of {cls.name}", key, allowed)
+        checks.choice(f"setting of {cls.name}", key, [item.name for item in fields(cls)])
     return cls(**settings)

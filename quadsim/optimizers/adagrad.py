@@ -1,7 +1,5 @@
 """AdaGrad: gradients divided by the root of the sum of their squares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adam: moving averages of the gradient and of its square."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +14,7 @@ class Adam(Moments):
     """Adam of Kingma & Ba: moving averages m of g and v of g², w ← w − lr·m̂/(√v̂ + ε).
 
     ``bias_correction`` divides the moments by the weight they have gathered. ``init`` starts them at "zero", or at
-    the first "gradient" (m = g₀, v = g₀²): they then carry full weight from the start, nothing is left to correct, and
+    the first "gradient" (m = g₀, v = g₀²): they then have full weight from the start and need no correction, so
     ``bias_correction`` is False.
     """
 
@@ -25,7 +23,6 @@ class Adam(Moments):
     colour = "#CC79A7"
     list_order = 21
     reference = "Kingma & Ba (2015), arXiv 1412.6980"
-    state = ("m", "v")
 
     beta1: float = number(0.9, at_least=0, at_most=1)
     beta2: float = number(0.999, at_least=0, at_most=1)
@@ -42,10 +39,8 @@ class Adam(Moments):
             object.__setattr__(self, "bias_correction", False)
         for beta in ("beta1", "beta2"):
             if getattr(self, beta) == 1 and self.init == "zero":
-                raise InputError(
-                    f"{self.name}.{beta}=1 keeps a moment at zero for ever: "
-                    f"use {self.name}.init=gradient, or frozen-adam"
-                )
+                fix = f"use {self.name}.init=gradient, or frozen-adam"
+                raise InputError(f"{self.name}.{beta}=1 keeps a moment at zero forever: {fix}")
 
     def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
         return (g.copy(), g * g) if self.init == "gradient" else (np.zeros_like(g), np.zeros_like(g))

@@ -1,7 +1,5 @@
 """Adam-mini: Adam with one second moment for each block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, shared_v_rule
@@ -23,4 +21,3 @@ class AdamMini(Moments):
     invariances = ("rotation", "signs", "scale")
     scope = "block"
     rule = staticmethod(shared_v_rule)
-    state = ("m", "v")

@@ -1,7 +1,5 @@
 """Adam with β1 = β2 in its variance form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +13,9 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 class AdamVariance(Optimizer):
     """Adam with β1 = β2 = β in its variance form, w ← w − lr·m/(√(m² + σ²) + ε), of Orvieto & Gower (2025).
 
-    m ← β·m + (1 − β)·g is the mean of the gradients and σ² ← β·σ² + β(1 − β)(m₋ − g)², with the m before, their
-    variance: v − m² of Adam, in a form that has no cancellation. So this is Adam(beta1=β, beta2=β,
-    bias_correction=False). β and ε are those of their quadratic study.
+    m ← β·m + (1 − β)·g is the mean of the gradients and σ² ← β·σ² + β(1 − β)(m₋ − g)², with the previous m₋, their
+    variance: v − m² of Adam, in a form without cancellation. So this is Adam(beta1=β, beta2=β, bias_correction=False).
+    β and ε are those of their quadratic study.
     """
 
     name = "adam-variance"

@@ -1,7 +1,5 @@
 """AdamW: Adam with decoupled weight decay."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, adam_step, ema
@@ -22,7 +20,6 @@ class AdamW(Moments):
     stroke = "dashed"
     list_order = 22
     reference = "Loshchilov & Hutter (2019), arXiv 1711.05101"
-    state = ("m", "v")
 
     weight_decay: float = nonnegative(1e-2)
 

@@ -1,7 +1,5 @@
 """AdaSGD: Adam with one second moment for all coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, shared_v_rule
@@ -11,8 +9,8 @@ from quadsim.optimizers.moments import Moments, shared_v_rule
 class AdaSGD(Moments):
     """AdaSGD of Wang & Wiens (2020): Adam with one v for all coordinates, the moving average of the mean of g².
 
-    The momentum is Adam's, so that only v differs. The paper's own, m ← β1·m + g without bias correction, makes steps
-    that are 1/(1 − β1) times as long once it has filled.
+    The momentum is Adam's, so that only v differs. The paper's momentum, m ← β1·m + g without bias correction, makes
+    the steps 1/(1 − β1) times as long after the first few.
     """
 
     name = "adasgd"
@@ -24,4 +22,3 @@ class AdaSGD(Moments):
     invariances = ("rotation", "signs", "scale")
     scope = "all"
     rule = staticmethod(shared_v_rule)
-    state = ("m", "v")

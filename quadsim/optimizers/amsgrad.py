@@ -1,7 +1,5 @@
 """AMSGrad: Adam with the largest second moment so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.moments import Moments, adam_step, ema
@@ -12,8 +10,8 @@ class AMSGrad(Moments):
     """AMSGrad of Reddi, Kale & Kumar (2018): Adam divided by the largest v so far, w ← w − lr·m̂/(√(max v/c) + ε).
 
     As in torch.optim.Adam(amsgrad=True), whose defaults these are, the maximum is taken of v, and bias is corrected
-    afterwards (c = 1 − β2^t). optax corrects first and takes the maximum of v̂: another method while t is of the
-    order of 1/(1 − β2), and the same one with ``bias_correction=False``, as in the paper.
+    afterwards (c = 1 − β2^t). optax corrects first and takes the maximum of v̂: a different method while t is of
+    the order of 1/(1 − β2), and the same with ``bias_correction=False``, as in the paper.
     """
 
     name = "amsgrad"

@@ -5,11 +5,11 @@ A rule is a scalar function that moves one coordinate. Its parameters are found 
 ``g``         the coordinate's gradient, with the run's noise
 ``w``         the coordinate itself
 ``t``         the number of the step, 1.0 for the first
-``random``    a uniform number in [0, 1), from a stream of the run's own; new for each step and coordinate, or for each
+``random``    a uniform number in [0, 1) from the run's own stream; a new one for each step and coordinate, or for each
               step and block (``random_by``)
-state         the names in ``state``: what is stored for each coordinate, zero at first
-shared state  the names in ``shared_state``: what ``once_per_step`` computes once a step for all coordinates
-settings      all others: fields of the record, as floats; ``lr`` comes multiplied by the schedule's factor
+state         the names in ``state``: stored for each coordinate, zero at first
+shared state  the names in ``shared_state``: computed by ``once_per_step`` once per step for all coordinates
+settings      all others: fields of the record, as floats; ``lr`` is multiplied by the schedule's factor
 
 It returns the step to subtract, then the new state. With ``scope`` "block" (or "all") a rule sees a whole block (or all
 coordinates) at once: ``g``, ``w``, ``random`` and state are arrays, one number for each coordinate; the rule has one
@@ -49,21 +49,22 @@ class Optimizer:
     name, label : str
         On the command line, and in figures.
     colour, stroke : str
-        In figures; without a colour, one that the figure has left. Strokes: "solid", "dashed", "dotted", "dash-dot".
+        In figures; None means the next unused colour. Strokes: "solid", "dashed", "dotted", "dash-dot".
     list_order : int
-        The position in lists: 10s linear, 20s by coordinate, 30s by sign, 40s by block, 50s at random.
+        The position in lists: 10s linear, 20s by coordinate, 30s by sign, 40s by block, 50s random.
     reference : str
-        Where the method is from.
+        The source of the method.
     homogeneous : bool
         The steps are a linear function of the gradients once the start is fixed. Such a method may let a block
         underflow to zero; runs of all others are stopped there (status underflow).
     exact_gradients : bool
-        Under noise the rule would be another method.
+        The method requires exact gradients: under noise the rule would be a different method.
     invariances : tuple of str
-        What leaves the path of the iterates in place, with settings such as ε and weight decay at 0: "rotation" (of a
-        block's coordinates, which turns the path with them), "signs" (of coordinates, likewise), "scale" (of the loss).
+        The transformations that do not change the path of the iterates, with settings such as ε and weight decay at 0:
+        "rotation" (of a block's coordinates, which rotates the path), "signs" (of coordinates, likewise), "scale" (of
+        the loss).
     user_defined : bool
-        Made by `quadsim.rule`: its rule is searched where it gives NaN.
+        Made by `quadsim.rule`: if a run gives NaN, the line that caused it is reported.
     """
 
     name: ClassVar[str]
@@ -115,14 +116,14 @@ class Optimizer:
 
     @property
     def random_by(self) -> str:
-        """What has a random number of its own at each step: every "coordinate", or every "block"."""
+        """What gets its own random number at each step: every "coordinate", or every "block"."""
         return "coordinate"
 
     @property
     def translation_invariant(self) -> bool:
         """Whether the path of e = w − w* is the same for every minimizer w*.
 
-        It is where the rule does not read ``w``, or reads it for weight decay alone and that is 0. A user's rule that
+        True if the rule does not read ``w``, or reads it only for weight decay and that is 0. A user-defined rule that
         reads ``w`` counts as dependent on the minimizer.
         """
         rule = type(self).rule.__code__

@@ -42,10 +42,10 @@ class BlockGD(Optimizer):
         object.__setattr__(self, "lr", tuple(checks.real(f"{self.name}.lr", rate, above=0) for rate in rates))
 
     def with_best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
-        if isinstance(self.lr, tuple) and len(self.lr) != len(problem.blocks):
+        count = len(problem.blocks)
+        if isinstance(self.lr, tuple) and len(self.lr) != count:
             raise InputError(
-                f"{self.name}.lr must be one number, or one for each of {len(problem.blocks)} blocks, "
-                f"got {len(self.lr)}"
+                f"{self.name}.lr must be one number, or one for each of {count} blocks, got {len(self.lr)}"
             )
         return super().with_best_lr(problem, error)
 

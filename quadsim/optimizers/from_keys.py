@@ -1,4 +1,4 @@
-"""Optimizers from the keys optimizers=, rules= and NAME.SETTING=, as texts."""
+"""Optimizers from the text of the keys optimizers=, rules= and NAME.SETTING=."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from quadsim.optimizers import Optimizer, user_rules
 
 
 def load_rules(paths: Sequence[str]) -> None:
-    """Register the optimizers of the users' files."""
-    known: dict[str, str] = {}
+    """Register the optimizers of users' files."""
+    paths_by_name: dict[str, str] = {}
     for path in paths:
         for name in user_rules.load(path):
-            if known.setdefault(name, path) != path:
-                raise InputError(f"optimizer {name} is in {known[name]} and in {path}: give one of them another name")
+            if paths_by_name.setdefault(name, path) != path:
+                raise InputError(
+                    f"optimizer {name} is defined in {paths_by_name[name]} and in {path}: rename one of them"
+                )
 
 
 def checked_names(names: Sequence[str]) -> list[str]:
-    """Names of optimizers, each known and named once."""
+    """The names of optimizers, if each is known and named once."""
     checked = [checks.choice("optimizer", name.lower().replace("_", "-"), optimizers.OPTIMIZERS) for name in names]
     for name in checked:
         if checked.count(name) > 1:
@@ -52,7 +54,7 @@ def checked_setting(key: str, names: Sequence[str], value: Any) -> tuple[str, st
 
 
 def refuse_bare_setting(key: str, value: Any, names: Any) -> None:
-    """Raise if a key is the name of a setting of one of these optimizers: it is written NAME.SETTING."""
+    """Raise if a key is a setting of one of these optimizers without its name: settings are written NAME.SETTING."""
     listed = names.lower().replace("_", "-").split(",") if isinstance(names, str) else list(optimizers.OPTIMIZERS)
     for name in listed:
         kind = optimizers.OPTIMIZERS.get(name)
@@ -61,7 +63,7 @@ def refuse_bare_setting(key: str, value: Any, names: Any) -> None:
 
 
 def read_setting(owner: str, setting: str, text: str) -> Any:
-    """The value of a setting, read as its default's kind; `0.5/0.1` is one learning rate for each block."""
+    """The value of a setting, read by the type of its default; `0.5/0.1` is one learning rate for each block."""
     key, default = f"{owner}.{setting}", optimizers.OPTIMIZERS[owner]().settings()[setting]
     if isinstance(default, bool):
         return _parsing.flag(key, text)

@@ -58,7 +58,7 @@ class FrozenAdam(Optimizer):
 
     def _check(self, g: np.ndarray) -> None:
         if g.any() and not g.all():
+            zero = np.flatnonzero(g == 0)[0]
             raise InputError(
-                f"{self.name} divides by the first gradient, which is 0 in coordinate {np.flatnonzero(g == 0)[0]}: "
-                "start elsewhere"
+                f"{self.name} divides by the first gradient, which is 0 in coordinate {zero}: start elsewhere"
             )

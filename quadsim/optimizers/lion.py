@@ -1,7 +1,5 @@
 """Lion: the sign of a mixture of gradient and momentum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Magma: SkipUpdate with steps scaled by the alignment of gradient and momentum."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

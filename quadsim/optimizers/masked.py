@@ -1,6 +1,4 @@
-"""The base class of SkipUpdate and Magma: Adam with steps left out at random."""
-
-from __future__ import annotations
+"""The base class of SkipUpdate and Magma: Adam with steps skipped at random."""
 
 from dataclasses import dataclass
 
@@ -10,9 +8,9 @@ from quadsim.optimizers.settings import choice, number
 
 @dataclass(frozen=True)
 class Masked(Moments):
-    """What SkipUpdate and Magma share: Adam as a base, and a mask that applies a step with probability ``keep``.
+    """Adam as a base, with a mask that applies a step with probability ``keep``.
 
-    ``mask`` says what is applied or left out together: every "block" or every "element". The moments are always
+    ``mask`` is the unit that is applied or skipped as a whole: every "block" or every "element". The moments are always
     updated. The base with β1 = 0 is RMSProp, corrected for bias or not.
     """
 

@@ -1,6 +1,4 @@
-"""The moving averages and the step of Adam, which its variants share."""
-
-from __future__ import annotations
+"""The moving averages and the step of Adam, shared by its variants."""
 
 import math
 from dataclasses import dataclass
@@ -37,12 +35,13 @@ def shared_v_rule(g, m, v, step, lr, beta1, beta2, eps, unbias1, unbias2):  # ty
 
 @dataclass(frozen=True)
 class Moments(Optimizer):
-    """What Adam and most of its variants share: an lr, two decay rates, ε outside the root, and bias correction.
+    """The settings of Adam and most of its variants: an lr, two decay rates, ε outside the root, and bias correction.
 
     Defaults are Kingma & Ba's.
     """
 
     invariances: ClassVar[tuple[str, ...]] = ("signs", "scale")
+    state: ClassVar[tuple[str, ...]] = ("m", "v")
     shared_state = ("weight1", "weight2", "unbias1", "unbias2")
 
     lr: float = positive(1e-3)

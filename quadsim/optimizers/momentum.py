@@ -1,7 +1,5 @@
 """The base class of heavy ball and Nesterov's method."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Self
@@ -17,7 +15,7 @@ BELOW_ONE = math.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Momentum(Optimizer):
-    """What heavy ball and Nesterov share: a learning rate and a momentum, each filled in where it is None."""
+    """A learning rate and a momentum, each filled in where it is None."""
 
     homogeneous = True
     invariances = ("rotation", "signs")
@@ -35,5 +33,5 @@ class Momentum(Optimizer):
         raise NotImplementedError
 
     def lr_limit(self, problem: BlockQuadratic) -> float:
-        """From this learning rate on, no momentum in [0, 1) is stable."""
+        """The least learning rate at which no momentum in [0, 1) is stable."""
         raise NotImplementedError

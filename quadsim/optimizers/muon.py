@@ -1,7 +1,5 @@
 """Muon: momentum orthogonalized by Newton–Schulz iterations."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

@@ -1,7 +1,5 @@
 """NAdam: Adam with Nesterov's momentum."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Recurrence:
@@ -33,10 +31,3 @@ class Recurrence:
     nesterov: bool = False
     metric: str = "hessian"
     double_root: bool = False
-
-    def coefficients(self, eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """a(λ) and b(λ), in float64."""
-        shrink = 1 - self.lr * eigenvalues
-        if self.nesterov:
-            return (1 + self.momentum) * shrink, -self.momentum * shrink
-        return self.momentum + shrink, np.full_like(eigenvalues, -self.momentum)

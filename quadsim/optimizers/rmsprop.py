@@ -1,7 +1,5 @@
 """RMSProp: gradients divided by the root of a moving average of their squares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -26,18 +26,16 @@ def explain(kind: type[Optimizer], error: Exception) -> None:
     """Raise an error with the rule's line, if the rule is why the kernel did not compile."""
     if isinstance(error, RuleError):
         return
-    by_block = kind.scope != "coordinate"
-    _explain_function(
-        kind.rule,
-        0 if by_block else 1 + len(kind.state),
-        {"step", "g", "w", "random", *kind.state} if by_block else set(),
-    )
+    if kind.scope == "coordinate":
+        _explain_function(kind.rule, ("step", *kind.state))
+    else:
+        _explain_function(kind.rule, (), arrays=("step", "g", "w", "random", *kind.state))
     if kind.once_per_step is not None:
-        _explain_function(kind.once_per_step, len(kind.shared_state), set())
+        _explain_function(kind.once_per_step, kind.shared_state)
 
 
-def _explain_function(function: Any, expected_count: int, arrays: set[str]) -> None:
-    """Compile the function by itself; raise if that fails, or if it does not return this number of real numbers."""
+def _explain_function(function: Any, returns: Sequence[str], arrays: Sequence[str] = ()) -> None:
+    """Compile the function by itself; raise if that fails, or unless it returns these values as real numbers."""
     import numba
 
     source = rule_source.source(function)
@@ -49,30 +47,26 @@ def _explain_function(function: Any, expected_count: int, arrays: set[str]) -> N
     except Exception as error:  # numba raises many kinds
         path, line = _location(str(error), source)
         raise complaint(path, line, f"{source.name} cannot be compiled ({_gist(str(error))})") from None
-    returned = jitted.overloads[signature].signature.return_type
-    count = len(returned) if isinstance(returned, numba.types.BaseTuple) else int(returned != numba.types.none)
-    if count != expected_count:
-        raise wrong_count(source, source.tree, count, expected_count)
-    kinds: Any = returned if isinstance(returned, numba.types.BaseTuple) else [returned] * expected_count
-    for one in kinds:
-        if not isinstance(one, numba.types.Number | numba.types.Boolean) or isinstance(one, numba.types.Complex):
-            raise source.error(source.tree, f"{source.name} returns something that is no real number ({one})")
+    result = jitted.overloads[signature].signature.return_type
+    types: Any = result if isinstance(result, numba.types.BaseTuple) else [result] * (result != numba.types.none)
+    if len(types) != len(returns):
+        raise wrong_count(source, source.tree, len(types), returns)
+    for value in types:
+        if not isinstance(value, numba.types.Number | numba.types.Boolean) or isinstance(value, numba.types.Complex):
+            raise source.error(f"{source.name} must return real numbers, got {value}")
 
 
-def wrong_count(source: Source, node: Any, count: int, expected_count: int) -> RuleError:
-    """The error for a rule that returns too many values or too few."""
-    if expected_count == 0:
-        expected = "a rule for a whole block fills `step` and returns nothing"
-    else:
-        expected = f"the step and the new state are {expected_count}" if expected_count > 1 else "the step alone is one"
-    return source.error(node, f"{source.name} returns {count} value{'s' * (count != 1)}, and {expected}")
+def wrong_count(source: Source, node: Any, count: int, returns: Sequence[str]) -> RuleError:
+    """The error for a function that returns too many values or too few."""
+    expected = f"{len(returns)} ({', '.join(returns)})" if returns else "none: a rule for a whole block fills `step`"
+    return source.error(f"{source.name} returns {count} value{'s' * (count != 1)} instead of {expected}", node)
 
 
 def raise_with_line(kind: type[Optimizer], error: Exception) -> None:
-    """Raise again, with the rule's line, what the rule itself raised."""
+    """Raise an error with the rule's line for an exception that the rule raised."""
     source, message = rule_source.source(kind.rule), " ".join(str(error).split())
     raised = f"{type(error).__name__}{f' ({message})' if message else ''}"
-    raise source.error(source.tree, f"{source.name} raised {raised}")
+    raise source.error(f"{source.name} raised {raised}")
 
 
 def _jitted(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
@@ -93,7 +87,7 @@ def _jitted(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
 
 
 def _location(message: str, source: Source) -> tuple[str, int]:
-    """The first line that numba names, which is the innermost; the rule's first line if it names none."""
+    """The first location in numba's message, which is the innermost; the rule's first line if there is none."""
     for path, line in re.findall(r'File "([^"]+)", line (\d+)', message):
         if linecache.getline(path, int(line)):
             return path, int(line)
@@ -103,16 +97,8 @@ def _location(message: str, source: Source) -> tuple[str, int]:
 def _gist(message: str) -> str:
     """The first informative line of numba's message."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in message.splitlines()]
-    boilerplate = (
-        "Failed in nopython",
-        "Invalid use",
-        "- Resolution",
-        "There are",
-        "During:",
-        "File ",
-        "Enable logging",
-    )
-    informative = [line for line in lines if line and not line.startswith((*boilerplate, ">", "*", "-"))]
+    boilerplate = r"Failed in nopython|Invalid use|There are|During:|File |Enable logging|[>*-]|$"
+    informative = [line for line in lines if not re.match(boilerplate, line)]
     return informative[0][:160] if informative else "numba gives no reason"
 
 

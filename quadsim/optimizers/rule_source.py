@@ -1,14 +1,15 @@
 """A rule as standalone source text: the function itself, the functions it calls and the constants it uses.
 
-What a rule refers to is looked up when it is compiled, and copied into the kernel's text, so a cached kernel is never
-stale. What cannot be copied (a list that may change, a module that is not numpy or math) is refused, with the line of
-the file that uses it.
+Everything a rule refers to is looked up when it is compiled, and copied into the kernel's text, so a cached kernel is
+never stale. What cannot be copied (a list that may change, a module other than numpy and math) is refused, with the
+line of the file that uses it.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import copy
 import dis
 import functools
@@ -45,20 +46,14 @@ class RuleError(InputError):
 def complaint(path: str, line: int, sentence: str, text: str | None = None) -> RuleError:
     """The error for a line of a file; the line's text is read from the file unless it is given."""
     text = " ".join((linecache.getline(path, line) if text is None else text).split())
-    message = f"{shown_path(path)}:{line}: {sentence}"
+    with contextlib.suppress(OSError, ValueError):  # no working directory, or another drive
+        relative = os.path.relpath(path)
+        path = path if relative.startswith("..") else relative
+    message = f"{path}:{line}: {sentence}"
     room = MAX_MESSAGE - len(message) - len(": ")
     if len(text) > room:
         text = f"{text[: room - 1]}…" if room > MIN_QUOTE else ""
     return RuleError(f"{message}: {text}" if text else message)
-
-
-def shown_path(path: str) -> str:
-    """The path relative to the working directory, if it lies below it."""
-    try:
-        relative = os.path.relpath(path)
-    except (OSError, ValueError):
-        return path
-    return path if relative.startswith("..") else relative
 
 
 @dataclass(frozen=True)
@@ -74,9 +69,12 @@ class Source:
     def name(self) -> str:
         return self.function.__name__
 
-    def error(self, node: ast.AST, sentence: str) -> RuleError:
-        line = getattr(node, "lineno", 1) + self.first - 1
-        return complaint(self.path, line, sentence)
+    def error(self, sentence: str, at: ast.AST | str | None = None) -> RuleError:
+        """The error for a node of the function, for the parameter of this name, or for the function's first line."""
+        if isinstance(at, str):
+            at = next((node for node in ast.walk(self.tree) if isinstance(node, ast.arg) and node.arg == at), None)
+        line = getattr(at or self.tree, "lineno", 1)
+        return complaint(self.path, line + self.first - 1, sentence)
 
 
 def source(function: Any) -> Source:
@@ -86,81 +84,61 @@ def source(function: Any) -> Source:
     return kept if isinstance(kept, Source) else _source_now(function)
 
 
-def keep_source(function: Any) -> None:
-    """Store the function's current text with the function: its file may be edited before it is compiled."""
+def keep_source(function: Any) -> Source:
+    """The function's current text, stored with the function: its file may be edited before it is compiled."""
     function = _plain(function)
     function.__quadsim_source__ = _source_now(function)
+    return function.__quadsim_source__
 
 
 def _plain(function: Any) -> FunctionType:
-    """The Python function behind an object, if it has source text of its own."""
+    """The Python function behind an object, if its own source text can be compiled."""
     function = getattr(function, "py_func", function)  # wrapped by @njit
     if not isinstance(function, FunctionType):
         raise RuleError(f"a rule must be a function written in Python, got {checks.shown(function)}")
     inner = inspect.unwrap(function)
     path, line = inner.__code__.co_filename, inner.__code__.co_firstlineno
     if inner is not function:
-        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: leave it out")
+        raise complaint(path, line, f"{function.__name__} has a decorator, which cannot be compiled: remove it")
     if function.__name__ == "<lambda>":
-        raise complaint(path, line, "a rule must be a function of its own, not a lambda")
+        raise complaint(path, line, "a rule must be a named function, not a lambda")
     return function
 
 
 def _source_now(function: FunctionType) -> Source:
-    """The file's current text of the function; raises if it is not the text that the function was defined by."""
+    """The function's text in the file now; raises if the function was defined by another text."""
     path = function.__code__.co_filename
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         raise RuleError(f"{function.__name__} has no source text to compile: define it in a file") from None
-    if isinstance(tree, ast.AsyncFunctionDef):
-        raise complaint(path, first, f"{function.__name__} is an async function, which cannot be compiled")
-    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__ or not _same_code(function):
-        raise complaint(path, first, f"the text of {function.__name__} has changed since it was loaded: load it again")
-    return Source(function, path, first, tree)
-
-
-def _same_code(function: FunctionType) -> bool:
-    """Whether the file's current text compiles to the function's code."""
+    text = "".join(linecache.getlines(path, function.__globals__))
     code = function.__code__
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    current = _codes(text, code.co_filename).get((code.co_name, code.co_firstlineno))
-    return current is not None and _comparable(current) == _comparable(code)
+    unchanged = (code.co_firstlineno, _fingerprint(code)) in _fingerprints(text, path)
+    match tree:
+        case ast.AsyncFunctionDef():
+            raise complaint(path, first, f"{function.__name__} is an async function, which cannot be compiled")
+        case ast.FunctionDef(name=function.__name__) if unchanged:
+            return Source(function, path, first, tree)
+    raise complaint(path, first, f"the text of {function.__name__} has changed since it was loaded: load it again")
 
 
 @functools.lru_cache(maxsize=64)
-def _codes(text: str, path: str) -> dict[tuple[str, int], CodeType]:
-    """The code of every function of a file, by name and line."""
-    try:
-        waiting = [compile(text, path, "exec", dont_inherit=True)]
-    except (SyntaxError, ValueError):
-        return {}
-    found = {}
-    while waiting:
-        code = waiting.pop()
-        found[code.co_name, code.co_firstlineno] = code
-        waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    return found
+def _fingerprints(text: str, path: str) -> list[tuple[int, Any]]:
+    """The first line and the fingerprint of every function of a file, nested ones too; none if it does not compile."""
+    codes: list[CodeType] = []
+    with contextlib.suppress(SyntaxError, ValueError):
+        codes.append(compile(text, path, "exec", dont_inherit=True))
+    for code in codes:  # grows while it is read
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return [(code.co_firstlineno, _fingerprint(code)) for code in codes]
 
 
-def _comparable(code: CodeType) -> tuple[Any, ...]:
-    constants = [repr(_comparable(c)) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return code.co_code, code.co_names, code.co_varnames, constants
-
-
-def _undecorated(tree: ast.FunctionDef) -> ast.FunctionDef:
-    plain = copy.deepcopy(tree)
-    plain.decorator_list, plain.returns = [], None
-    for argument in _parameters(plain):
-        argument.annotation = None
-    return plain
-
-
-def _parameters(tree: ast.FunctionDef) -> list[ast.arg]:
-    arguments = tree.args
-    rest = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+def _fingerprint(code: CodeType) -> tuple[Any, ...]:
+    """Equal for pieces of code that do the same under the same name, whatever their comments and layout."""
+    constants = [_fingerprint(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_name, code.co_code, code.co_names, code.co_varnames, constants
 
 
 @dataclass
@@ -168,7 +146,7 @@ class Standalone:
     """The texts of functions and constants that together need nothing else; each has a unique name."""
 
     prefix: str
-    names: dict[int, str] = field(default_factory=dict)  # by the id of the function
+    names: dict[Any, str] = field(default_factory=dict)  # by function, or by function and name of the constant
     parts: list[str] = field(default_factory=list)
     uses: list[tuple[FunctionType, str, Any]] = field(default_factory=list)  # function, name, value of the name
     bounds: bool = False  # whether indices are checked
@@ -176,61 +154,55 @@ class Standalone:
     def add(self, function: Any, name: str | None = None) -> str:
         """Add a function with everything it uses; returns its name in the text."""
         parsed = source(function)
-        if id(parsed.function) in self.names:
-            return self.names[id(parsed.function)]
+        if parsed.function in self.names:
+            return self.names[parsed.function]
         named = name is not None  # the kernel calls it by this name, with every argument
         name = name or f"{self.prefix}{len(self.names)}_{parsed.name}"
-        self.names[id(parsed.function)] = name
-        tree = _undecorated(parsed.tree)
+        self.names[parsed.function] = name
         _check_compilable(parsed)
-        known = {}
+        replacements = {}
         for symbol, node in _outer_names(parsed):
-            if not _known(parsed.function, symbol) and hasattr(builtins, symbol):
-                self.uses.append((parsed.function, symbol, BUILT_IN))
-            else:
-                known[symbol] = self._value(parsed, symbol, node)
-        tree = ast.fix_missing_locations(_Renamed(known).visit(tree))
+            try:
+                value = _current(parsed.function, symbol)
+            except ValueError:
+                raise parsed.error(f"{parsed.name} uses {symbol!r} before it has a value", node) from None
+            self.uses.append((parsed.function, symbol, value))
+            if value is not BUILT_IN:
+                replacements[symbol] = self._replacement(parsed, symbol, value, node)
+            elif not hasattr(builtins, symbol):
+                raise parsed.error(f"{parsed.name} uses {symbol!r}, which is not defined", node)
+        tree = ast.fix_missing_locations(_Standalone(replacements).visit(copy.deepcopy(parsed.tree)))
         tree.name = name
-        tree.args.defaults = (
-            [] if named else [self._constant(parsed, value) for value in parsed.function.__defaults__ or ()]
-        )
         self.uses.append((parsed.function, DEFAULTS, parsed.function.__defaults__))
+        defaults = () if named else parsed.function.__defaults__ or ()
+        if not all(map(_is_constant, defaults)):
+            raise parsed.error(f"{parsed.name} has a default that is not a constant")
+        tree.args.defaults = [_expression(literal(value)) for value in defaults]
         flags = f"**{'JIT_INLINE' if named else 'JIT'}{', boundscheck=True' if self.bounds else ''}"
         self.parts.append(f"@njit({flags})\n{ast.unparse(tree)}\n")
         return name
 
-    def _value(self, parsed: Source, symbol: str, node: ast.AST) -> str:
+    def _replacement(self, parsed: Source, symbol: str, value: Any, node: ast.AST) -> str:
         """The text that replaces a global or closure name of the function."""
-        value = _looked_up(parsed, symbol, node)
-        self.uses.append((parsed.function, symbol, value))
         if isinstance(value, ModuleType):
             if value.__name__ in MODULES:
                 return MODULES[value.__name__]
-            raise parsed.error(
-                node,
-                f"{parsed.name} uses the module {symbol!r}: of modules, a rule may use numpy and math only",
-            )
-        if isinstance(value, FunctionType) or isinstance(getattr(value, "py_func", None), FunctionType):
+            raise parsed.error(f"{parsed.name} uses the module {symbol!r}: a rule may use numpy and math only", node)
+        if isinstance(getattr(value, "py_func", value), FunctionType):
             return self.add(value)
+        known = getattr(value, "__name__", None)
         for module, short in MODULES.items():
-            known = getattr(value, "__name__", None)
             if isinstance(known, str) and getattr(importlib.import_module(module), known, None) is value:
                 return f"{short}.{known}"
         if not _is_constant(value):
             raise parsed.error(
-                node,
                 f"{parsed.name} uses {symbol!r}, a {type(value).__name__}, which may change after the "
                 "rule is compiled: use a number, a tuple of numbers or a function, or make it a setting",
+                node,
             )
-        name = f"{self.prefix}{len(self.names)}_{symbol}"
-        self.names[-1 - len(self.names)] = name  # constants are not shared, so any unused key serves
+        name = self.names[parsed.function, symbol] = f"{self.prefix}{len(self.names)}_{symbol}"
         self.parts.append(f"{name} = {literal(value)}\n")
         return name
-
-    def _constant(self, parsed: Source, value: Any) -> ast.expr:
-        if not _is_constant(value):
-            raise parsed.error(parsed.tree, f"{parsed.name} has a default that is not a constant")
-        return ast.parse(literal(value), mode="eval").body
 
     @property
     def text(self) -> str:
@@ -241,26 +213,35 @@ class Standalone:
         return all(_current(function, symbol) is value for function, symbol, value in self.uses)
 
 
-class _Renamed(ast.NodeTransformer):
-    """Replace global and closure names by their text, and drop annotations."""
+class _Standalone(ast.NodeTransformer):
+    """Replace global and closure names by their text, and drop decorators and annotations."""
 
-    def __init__(self, known: dict[str, str]) -> None:
-        self.known = known
+    def __init__(self, replacements: dict[str, str]) -> None:
+        self.replacements = replacements
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.decorator_list, node.returns = [], None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(node.arg)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.parse(self.known[node.id], mode="eval").body if node.id in self.known else node
+        return _expression(self.replacements[node.id]) if node.id in self.replacements else node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        if node.value is None:
-            return ast.Pass()
-        return self.visit(ast.Assign([node.target], node.value))
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        return ast.Pass() if node.value is None else self.visit(ast.Assign([node.target], node.value))
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
 
 
 REFUSED: tuple[tuple[Any, str], ...] = (
     (ast.Global | ast.Nonlocal, "changes a global, which a compiled rule cannot: use state"),
     (ast.Yield | ast.YieldFrom | ast.Await, "is a generator, which cannot be compiled"),
-    (ast.FunctionDef | ast.Lambda, "has a function inside: move it out, to the file's top level"),
-    (ast.Import | ast.ImportFrom, "imports inside: move the import to the file's top"),
+    (ast.FunctionDef | ast.Lambda, "contains a function: move it to the top level of the file"),
+    (ast.Import | ast.ImportFrom, "contains an import: move it to the top of the file"),
 )
 
 
@@ -269,46 +250,29 @@ def _check_compilable(parsed: Source) -> None:
     for node in ast.walk(parsed.tree):
         for kinds, fault in REFUSED:
             if isinstance(node, kinds) and node is not parsed.tree:
-                raise parsed.error(node, f"{parsed.name} {fault}")
+                raise parsed.error(f"{parsed.name} {fault}", node)
 
 
 def _outer_names(parsed: Source) -> Iterator[tuple[str, ast.AST]]:
     """The global and closure names that the function uses, each with the node of its first use."""
-    local = {argument.arg for argument in _parameters(parsed.tree)}
     body = [node for statement in parsed.tree.body for node in ast.walk(statement)]
-    local |= {node.id for node in body if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    seen: set[str] = set()
-    outer = _global_names(parsed.function.__code__)
     annotations = {id(inner) for node in body if isinstance(node, ast.AnnAssign) for inner in ast.walk(node.annotation)}
-    for node in body:
-        if isinstance(node, ast.Name) and node.id in local & outer:
-            raise parsed.error(node, f"{node.id!r} is a variable here and a name of the file too: rename one of them")
-        if isinstance(node, ast.Name) and node.id not in local | seen and id(node) not in annotations:
+    names = [node for node in body if isinstance(node, ast.Name)]
+    local = {*parsed.function.__code__.co_varnames, *(node.id for node in names if not isinstance(node.ctx, ast.Load))}
+    outer = _global_names(parsed.function.__code__)
+    seen: set[str] = set()
+    for node in names:
+        if node.id in local & outer:
+            raise parsed.error(f"{node.id!r} is both a local variable and a global name: rename one of them", node)
+        if node.id not in local | seen and id(node) not in annotations:
             seen.add(node.id)
             yield node.id, node
 
 
 def _global_names(code: CodeType) -> set[str]:
     """The global names that the function, or a comprehension in it, loads."""
-    found = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            found |= _global_names(inner)
-    return found
-
-
-def _known(function: FunctionType, symbol: str) -> bool:
-    return symbol in function.__code__.co_freevars or symbol in function.__globals__
-
-
-def _looked_up(parsed: Source, symbol: str, node: ast.AST) -> Any:
-    function = parsed.function
-    if not _known(function, symbol):
-        raise parsed.error(node, f"{function.__name__} uses {symbol!r}, which is not defined")
-    try:
-        return _current(function, symbol)
-    except ValueError:
-        raise parsed.error(node, f"{function.__name__} uses {symbol!r} before it has a value") from None
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 DEFAULTS = "(defaults)"  # stands for the defaults of a function's parameters, in `Standalone.uses`
@@ -316,6 +280,7 @@ BUILT_IN = object()  # the value of a name that the module does not define
 
 
 def _current(function: FunctionType, symbol: str) -> Any:
+    """The value of a name that the function uses; ValueError if it is a closure variable without a value."""
     if symbol == DEFAULTS:
         return function.__defaults__
     if symbol in function.__code__.co_freevars and function.__closure__ is not None:
@@ -337,28 +302,21 @@ def literal(value: Any) -> str:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}[str(float(value))]
-    if value is None or isinstance(value, bool):
-        return repr(value)
-    plain = next(kind for kind in (int, float, str) if isinstance(value, kind))
-    return repr(plain(value))  # also for members of an Enum
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return repr(kind(value))  # also for members of an Enum
+    return repr(value)
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
     """The rule's parameters; raises unless each can be passed by name."""
     parsed = source(function)
-    found = list(inspect.signature(parsed.function).parameters.values())
-    for parameter in found:
+    listed = list(inspect.signature(parsed.function).parameters.values())
+    for parameter in listed:
         if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
             sign = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
-            raise parsed.error(
-                parsed.tree, f"the rule has the parameter {sign}{parameter.name}: only plain ones are known"
-            )
-    return found
-
-
-def returns(function: Any) -> Iterator[ast.Return]:
-    """Each `return` of the function."""
-    return (node for node in ast.walk(source(function).tree) if isinstance(node, ast.Return))
+            raise parsed.error(f"{sign}{parameter.name} must be a plain parameter, passed by name")
+    return listed
 
 
 def may_end(body: list[ast.stmt]) -> bool:
@@ -373,36 +331,30 @@ def may_end(body: list[ast.stmt]) -> bool:
 
 def returned(function: Any) -> Iterator[tuple[ast.Return, int]]:
     """Each `return` whose number of values is visible in the text, with that number."""
-    for node in returns(function):
-        if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
-            yield node, 0
-        elif isinstance(node.value, ast.Tuple):
-            yield node, len(node.value.elts)
-        elif isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Constant):
-            yield node, 1
+    for node in ast.walk(source(function).tree):
+        match node:
+            case ast.Return(value=None | ast.Constant(value=None)):
+                yield node, 0
+            case ast.Return(value=ast.Tuple(elts=values)):
+                yield node, len(values)
+            case ast.Return(value=ast.BinOp() | ast.UnaryOp() | ast.Constant()):
+                yield node, 1
 
 
-def load(path: str, name: str) -> ModuleType:
+def load(path: str, name: str) -> None:
     """Run a file of rules as a module; errors are reported with their line."""
     text = _files.read_text("rules", path, at_most=MAX_BYTES)
-    linecache.cache[path] = (
-        len(text),
-        None,
-        io.StringIO(text).readlines(),
-        path,
-    )  # the text that runs, for error messages
+    lines = io.StringIO(text).readlines()
+    linecache.cache[path] = len(text), None, lines, path  # error messages quote the text that runs
     module = ModuleType(name)
     module.__file__ = path
     try:
         exec(compile(text, path, "exec"), module.__dict__)
-    except RuleError:
+    except (RuleError, KeyboardInterrupt):
         raise
     except SyntaxError as error:
         raise complaint(error.filename or path, error.lineno or 1, f"not Python ({error.msg})", error.text) from None
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # SystemExit too
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         message = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise complaint(path, (lines[-1] if lines else None) or 1, message) from None
-    return module
+        raise complaint(path, (numbers[-1] if numbers else None) or 1, message) from None

@@ -1,4 +1,4 @@
-"""Fields of optimizer classes: each carries its default and its bounds, and is checked when an optimizer is made.
+"""Fields of optimizer classes: each carries its default and its bounds, and is checked when an optimizer is created.
 
 ``lr: float = positive(1e-3)`` declares a setting. Where the default is None, None is allowed and means the best value,
 filled in for the problem.
@@ -34,7 +34,7 @@ def number(default: float | None, **bounds: float) -> Any:
 
 
 def whole(default: int, *, at_least: int) -> Any:
-    """A whole number of at least so much."""
+    """A whole number of at least ``at_least``."""
     return _setting(default, _whole, {"at_least": at_least})
 
 
@@ -44,7 +44,7 @@ def flag(default: bool) -> Any:
 
 
 def choice(default: str, *allowed: str) -> Any:
-    """One of some words."""
+    """One of the allowed strings."""
     return _setting(default, checks.choice, {"allowed": allowed})
 
 

@@ -1,7 +1,5 @@
 """SGD with momentum, dampening and weight decay."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim._validation import InputError
@@ -45,7 +43,5 @@ class SGD(Optimizer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nesterov and (self.momentum == 0 or self.dampening > 0):
-            raise InputError(
-                f"{self.name}.nesterov needs a momentum above 0 and no dampening, "
-                f"got momentum={self.momentum:g} and dampening={self.dampening:g}"
-            )
+            given = f"momentum={self.momentum:g} and dampening={self.dampening:g}"
+            raise InputError(f"{self.name}.nesterov requires a momentum above 0 and no dampening, got {given}")

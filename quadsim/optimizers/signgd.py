@@ -1,7 +1,5 @@
 """Sign descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

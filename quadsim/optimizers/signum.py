@@ -1,7 +1,5 @@
 """Signum: the sign of a moving average of gradients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadsim.optimizers.base import Optimizer

@@ -1,6 +1,4 @@
-"""SkipUpdate: Adam with steps left out at random."""
-
-from __future__ import annotations
+"""SkipUpdate: Adam with steps skipped at random."""
 
 from dataclasses import dataclass
 
@@ -13,8 +11,8 @@ from quadsim.optimizers.settings import flag
 class SkipUpdate(Masked):
     """SkipUpdate of Joo et al. (2026, arXiv 2602.15322): w ← w − (z/keep)·Δ, Δ the base's step and z ~ Bernoulli(keep).
 
-    Divided by ``keep`` the steps are right on average; ``rescale=False`` leaves that out. With ``keep=1`` it is the
-    base. The paper's own base is RMSProp (``beta1=0``).
+    Divided by ``keep``, the steps are unbiased; ``rescale=False`` omits the division. With ``keep=1`` it is the base.
+    The paper's base is RMSProp (``beta1=0``).
     """
 
     name = "skip-update"
@@ -23,7 +21,6 @@ class SkipUpdate(Masked):
     stroke = "dashed"
     list_order = 50
     reference = "Joo et al. (2026), arXiv 2602.15322"
-    state = ("m", "v")
 
     rescale: bool = flag(True)
 

@@ -14,39 +14,30 @@ CACHE_SIZE = 4096  # bases of up to SMALL_BLOCK² entries: 32 MB; twice as many 
 
 
 def random_basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    """The basis of block `number`, (n, n)."""
-    return (_cached_basis if n <= SMALL_BLOCK else _basis)(n, seed, number, rotation)
+    """The basis of block `number`, (n, n), read-only."""
+    return (_basis if n <= SMALL_BLOCK else _basis.__wrapped__)(n, seed, number, rotation)
 
 
 def gaussian_point(dim: int, seed: Any, name: str) -> np.ndarray:
     """The standard normal point of the random stream `name`."""
-    draw = _cached_point if dim <= SMALL_BLOCK**2 else _point
-    return draw(dim, checked_seed(seed), name).copy()
-
-
-def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    return partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation)
-
-
-def _point(dim: int, seed: int, name: str) -> np.ndarray:
-    return stream(seed, name).standard_normal(dim)
+    return (_point if dim <= SMALL_BLOCK**2 else _point.__wrapped__)(dim, checked_seed(seed), name).copy()
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _cached_basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
-    return read_only(_basis(n, seed, number, rotation))
+def _basis(n: int, seed: int, number: int, rotation: float) -> np.ndarray:
+    return read_only(partial_rotation(haar_basis(n, stream(seed, "basis", number)), rotation))
 
 
 @lru_cache(maxsize=2 * CACHE_SIZE)
-def _cached_point(dim: int, seed: int, name: str) -> np.ndarray:
-    return read_only(_point(dim, seed, name))
+def _point(dim: int, seed: int, name: str) -> np.ndarray:
+    return read_only(stream(seed, name).standard_normal(dim))
 
 
 def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:
     """A Haar-distributed rotation, (n, n), orthonormal columns, determinant +1.
 
     QR with the signs of R's diagonal moved into Q is Haar on all orthogonal matrices. The last column's sign
-    is then chosen for determinant +1, so that a geodesic leads there from the identity; Q diag(λ) Qᵀ is not changed.
+    is then chosen for determinant +1, so that a geodesic connects it to the identity; Q diag(λ) Qᵀ is not changed.
     """
     with blas_threads(n):
         q, r = np.linalg.qr(rng.standard_normal((n, n)))
@@ -59,7 +50,7 @@ def haar_basis(n: int, rng: np.random.Generator) -> np.ndarray:
 def partial_rotation(q: np.ndarray, fraction: float) -> np.ndarray:
     """The point at `fraction` of the geodesic from the identity to the rotation q: exp(fraction · log q).
 
-    A rotation turns its invariant planes by angles; here each plane is turned by that fraction of its angle.
+    A rotation rotates each of its invariant planes by an angle; here each is rotated by that fraction of its angle.
     """
     n = q.shape[0]
     if fraction == 0:
@@ -69,26 +60,26 @@ def partial_rotation(q: np.ndarray, fraction: float) -> np.ndarray:
     from scipy.linalg import schur
 
     with blas_threads(n):
-        turned, z = schur(q, output="real")  # q = z turned zᵀ, turned block-diagonal: 2 x 2 turns, and ±1
+        form, z = schur(q, output="real")  # q = z form zᵀ, block-diagonal: 2 x 2 rotations, and ±1
     part = np.eye(n)
-    half_turns = []  # where turned is -1: these come in pairs, and a pair is a turn by pi
+    half_turns = []  # where form is -1: these come in pairs, and a pair is a rotation by pi
     i = 0
     while i < n:
-        if i + 1 < n and turned[i + 1, i] != 0:
-            angle = np.arctan2(turned[i + 1, i] - turned[i, i + 1], turned[i, i] + turned[i + 1, i + 1])
-            _set_turn(part, i, i + 1, fraction * angle)
+        if i + 1 < n and form[i + 1, i] != 0:
+            angle = np.arctan2(form[i + 1, i] - form[i, i + 1], form[i, i] + form[i + 1, i + 1])
+            _set_rotation(part, i, i + 1, fraction * angle)
             i += 2
         else:
-            if turned[i, i] < 0:
+            if form[i, i] < 0:
                 half_turns.append(i)
             i += 1
     for a, b in zip(half_turns[::2], half_turns[1::2], strict=True):
-        _set_turn(part, a, b, fraction * np.pi)
+        _set_rotation(part, a, b, fraction * np.pi)
     with blas_threads(n):
         return z @ part @ z.T
 
 
-def _set_turn(matrix: np.ndarray, a: int, b: int, angle: float) -> None:
-    """Write a turn by `angle` into the plane of axes a and b."""
+def _set_rotation(matrix: np.ndarray, a: int, b: int, angle: float) -> None:
+    """Write a rotation by `angle` into the plane of axes a and b."""
     matrix[a, a] = matrix[b, b] = np.cos(angle)
     matrix[b, a], matrix[a, b] = np.sin(angle), -np.sin(angle)

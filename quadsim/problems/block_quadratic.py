@@ -6,7 +6,7 @@ A problem carries its minimizer, eigenvalues and condition numbers. Nothing here
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,7 @@ class BlockQuadratic:
     blocks: tuple[np.ndarray, ...]
     eigenvalues: tuple[np.ndarray, ...]
     minimizer: np.ndarray
-    name: str = field(default="own")
+    name: str = "own"
     minimizer_kind: str = "given"
 
     @classmethod
@@ -79,12 +79,12 @@ class BlockQuadratic:
         span : "blocks" or "whole"
             Whether a basis spans each block, or one basis the whole space: the Hessian is then one dense block.
         minimizer : (dim,) array, "zero" or "gaussian"
-            The minimizer w*; "gaussian" draws it from the standard normal distribution, by a stream of its own.
+            The minimizer w*; "gaussian" draws it from the standard normal distribution, from its own stream.
             Zero by default.
         h : (dim,) array, optional
             In place of the minimizer: the linear term of ½wᵀHw − hᵀw, so that w* = H⁻¹h.
         """
-        checked_seed(seed)
+        seed = checked_seed(seed)
         parts = spectra.by_block(eigenvalues)
         rotation = checks.real("rotation", rotation, at_least=0, at_most=1)
         if isinstance(basis, str) and checks.choice("basis", basis, BASES) == "diagonal":
@@ -93,23 +93,17 @@ class BlockQuadratic:
             rotation = 0.0
         if checks.choice("span", span, SPANS) == "whole":
             parts = (np.sort(np.concatenate(parts)),)
+        vectors = None if isinstance(basis, str) else _checked_vectors(basis, parts, rotation)
+        blocks = []
         for number, part in enumerate(parts):
             if part.size > LARGEST_BLOCK:
                 raise InputError(f"block {number} must have at most {LARGEST_BLOCK} eigenvalues, got {part.size}")
-        vectors = None if isinstance(basis, str) else _checked_vectors(basis, parts, rotation)
-        if rotation > 0:
-            for number, part in enumerate(parts):
-                check_conditioning(part, f"block {number}")
-        blocks = []
-        for number, part in enumerate(parts):
             if rotation == 0:  # no basis is drawn: it would not be used
                 blocks.append(np.diag(part))
                 continue
+            check_conditioning(part, f"block {number}")
+            q = random_basis(part.size, seed, number, rotation) if vectors is None else vectors[number]  # (n, n)
             with blas_threads(part.size):
-                if vectors is None:
-                    q = random_basis(part.size, checked_seed(seed), number, rotation)  # (n, n)
-                else:
-                    q = vectors[number]
                 blocks.append((q * part) @ q.T)
         return cls._assembled(blocks, parts, minimizer, h, name, seed)
 
@@ -142,19 +136,19 @@ class BlockQuadratic:
         if h is not None:
             parts = np.split(checks.vector("h", h, dim), np.cumsum([b.shape[0] for b in symmetric])[:-1])
             with blas_threads(dim):
-                answer = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
+                point = np.concatenate([np.linalg.solve(b, part) for b, part in zip(symmetric, parts, strict=True)])
         elif minimizer is None or isinstance(minimizer, str):
             allowed = MINIMIZERS if seed is not None else MINIMIZERS[:1]
             kind = checks.choice("minimizer", "zero" if minimizer is None else minimizer, allowed)
-            answer = np.zeros(dim) if kind == "zero" else gaussian_point(dim, seed, "minimizer")
+            point = np.zeros(dim) if kind == "zero" else gaussian_point(dim, seed, "minimizer")
         else:
-            answer = checks.vector("minimizer", minimizer, dim)
-            kind = "given" if answer.any() else "zero"
-        if not np.isfinite(answer).all():
-            raise InputError(f"h is too large: the minimizer H^-1 h would hold {answer[~np.isfinite(answer)][0]}")
-        for array in (*symmetric, *eigenvalues, answer):
+            point = checks.vector("minimizer", minimizer, dim)
+            kind = "given" if point.any() else "zero"
+        if not np.isfinite(point).all():
+            raise InputError(f"h is too large: the minimizer H^-1 h would hold {point[~np.isfinite(point)][0]}")
+        for array in (*symmetric, *eigenvalues, point):
             array.flags.writeable = False
-        return cls(symmetric, eigenvalues, answer, name, kind)
+        return cls(symmetric, eigenvalues, point, name, kind)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -276,11 +270,11 @@ class BlockQuadratic:
         "gaussian" is standard normal, "ones" is 1 in every coordinate, and a number is the Gaussian one scaled to this
         norm. Runs start from e₀ itself: (w* + e₀) − w* would round it.
         """
-        if isinstance(kind, str):
-            if checks.choice("start", kind, STARTS) == "ones":
-                return np.ones(self.dim)
-            return gaussian_point(self.dim, seed, "start")
+        if isinstance(kind, str) and checks.choice("start", kind, STARTS) == "ones":
+            return np.ones(self.dim)
         point = gaussian_point(self.dim, seed, "start")
+        if isinstance(kind, str):
+            return point
         return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
 
     def error_of(self, w0: Any = None, e0: Any = None) -> np.ndarray:
@@ -295,10 +289,9 @@ class BlockQuadratic:
 def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
     """The block and its eigenvalues, if it is symmetric and positive definite to rounding."""
     array = symmetric_matrix(f"block {number}", block)
-    if np.abs(array).max() > spectra.MAX_EIGENVALUE:
-        raise InputError(
-            f"block {number} must have entries of at most {spectra.MAX_EIGENVALUE:g}, got {np.abs(array).max():g}"
-        )
+    largest = np.abs(array).max()
+    if largest > spectra.MAX_EIGENVALUE:
+        raise InputError(f"block {number} must have entries of at most {spectra.MAX_EIGENVALUE:g}, got {largest:g}")
     with blas_threads(len(array)):
         eigenvalues = np.linalg.eigvalsh((array + array.T) / 2)
     if eigenvalues[0] <= 0:
@@ -311,10 +304,8 @@ def _checked_block(block: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
 def _checked_vectors(vectors: Any, parts: Sequence[np.ndarray], rotation: float) -> list[np.ndarray]:
     """The eigenvectors of each block, checked to be orthonormal."""
     if not isinstance(vectors, Sequence | np.ndarray) or len(vectors) != len(parts):
-        raise InputTypeError(
-            f"basis must be one of {', '.join(BASES)}, or a list of {len(parts)} orthogonal matrices, "
-            f"got {checks.shown(vectors)}"
-        )
+        allowed = f"{', '.join(BASES)}, or a list of {len(parts)} orthogonal matrices"
+        raise InputTypeError(f"basis must be one of {allowed}, got {checks.shown(vectors)}")
     if rotation != 1:
         raise InputError(f"rotation={rotation:g} requires basis=haar")
     checked = []

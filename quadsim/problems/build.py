@@ -105,12 +105,7 @@ LAW_BLOCKS, LAW_BLOCK_SIZE, LAW_HETEROGENEITY = 3, 3, 1.0  # of a law, by defaul
 
 
 def _law(
-    name: str,
-    seed: int,
-    blocks: int | None,
-    block_size: int | None,
-    kappa: float | None,
-    heterogeneity: float | None,
+    name: str, seed: int, blocks: int | None, block_size: int | None, kappa: float | None, heterogeneity: float | None
 ) -> spectra.Spectra:
     most = spectra.MAX_DIM
     count = checks.whole("blocks", LAW_BLOCKS if blocks is None else blocks, at_least=1, at_most=most)

@@ -23,7 +23,7 @@ from quadsim.problems.block_quadratic import LARGEST_BLOCK, BlockQuadratic
 
 # Three clusters of eigenvalues; a block of size n spreads n of them evenly over each, ends included.
 CLUSTERS = ((1.0, 3.0), (99.0, 101.0), (4998.0, 5000.0))
-ALONE = (1.0, 100.0, 5000.0)  # for blocks of size 1: the condition number is 5000 too
+SINGLES = ((1.0,), (100.0,), (5000.0,))  # for blocks of size 1: the condition number is 5000 too
 KAPPA = 5000.0
 UNSHIFTED = ("unshifted",)  # eigenvalues divided by the smallest one, so that the condition number is their own
 MAPS = (*spectra.MAPS, *UNSHIFTED)
@@ -35,8 +35,8 @@ class Case:
     """A published problem with its defaults: synthetic eigenvalues, or blocks of a measured network."""
 
     title: str
-    block_size: int
-    map: str
+    block_size: int = 30
+    map: str = "affine"
     heterogeneity: float | None = None
     network: str | None = None
     blocks: tuple[str, ...] = ()
@@ -45,15 +45,11 @@ class Case:
 CASES = {
     1: Case(
         "four blocks of 30 sampled from GPT2: embedding, and Query, Value and MLP in of layer 3",
-        block_size=30,
-        map="affine",
         network="gpt2",
         blocks=("embedding", "layer3.query", "layer3.value", "layer3.mlp_in"),
     ),
     2: Case(
         "four blocks of 30 sampled from ResNet18: the first convolution of each of its four stages",
-        block_size=30,
-        map="affine",
         network="resnet18",
         blocks=("layer1.0.conv1", "layer2.0.conv1", "layer3.0.conv1", "layer4.0.conv1"),
     ),
@@ -118,20 +114,13 @@ def case(
         In place of the minimizer: the linear term of ½wᵀHw − hᵀw.
     """
     recipe = _recipe(number)
+    measured = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
     values = case_spectra(
-        number,
-        seed=seed,
-        kappa=kappa,
-        map=map,
-        block_size=block_size,
-        heterogeneity=heterogeneity,
-        network=network,
-        blocks=blocks,
-        sampling=sampling,
-        sign=sign,
-        pool=pool,
-        threshold=threshold,
+        number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
     )
+    if h is not None and isinstance(minimizer, str):
+        minimizer = None
+    given = "zero" if minimizer is None and h is None else "given"
     settings: dict[str, Any] = {
         "kappa": kappa,
         "heterogeneity": _heterogeneity_text(values, heterogeneity, span),
@@ -146,24 +135,15 @@ def case(
         "rotation": rotation,
         "basis": basis if isinstance(basis, str) else "own",
         "span": span,
-        "minimizer": _minimizer_kind(minimizer, h),
+        "minimizer": minimizer if isinstance(minimizer, str) else given,
     }
     defaults = _defaults() | {"map": recipe.map, "block size": recipe.block_size, "network": recipe.network}
-    differences = [
-        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in settings.items()
-        if value != defaults[key]
-    ]
-    name = ", ".join([f"case {number}", *differences])
+    name = f"case {number}"
+    for key, value in settings.items():
+        if value != defaults[key]:
+            name += f", {key} {value:g}" if isinstance(value, float) else f", {key} {value}"
     return BlockQuadratic.from_spectra(
-        values,
-        seed=seed,
-        rotation=rotation,
-        basis=basis,
-        span=span,
-        minimizer=None if h is not None and isinstance(minimizer, str) else minimizer,
-        h=h,
-        name=name,
+        values, seed=seed, rotation=rotation, basis=basis, span=span, minimizer=minimizer, h=h, name=name
     )
 
 
@@ -171,12 +151,6 @@ def case(
 def _defaults() -> dict[str, Any]:
     """The defaults in the signature of `case`."""
     return {name: parameter.default for name, parameter in inspect.signature(case).parameters.items()}
-
-
-def _minimizer_kind(minimizer: Any, h: Any) -> str:
-    if h is not None:
-        return "given"
-    return minimizer if isinstance(minimizer, str) else "zero" if minimizer is None else "given"
 
 
 def case_spectra(
@@ -187,43 +161,29 @@ def case_spectra(
     map: str | None = None,
     block_size: int | None = None,
     heterogeneity: float | None = None,
-    network: str | Path | None = None,
-    blocks: Sequence[str] | None = None,
-    sampling: str = "leading",
-    sign: str = "magnitude",
-    pool: int | None = None,
-    threshold: float | None = None,
+    **measured: Any,
 ) -> spectra.Spectra:
-    """A case's eigenvalues by block; arguments as in `case`."""
+    """A case's eigenvalues by block; arguments as in `case`, where ``measured`` are those of Cases 1 and 2 only."""
     recipe = _recipe(number)
+    for key, value in measured.items():
+        default = _defaults()[checks.choice("key", key, MEASURED_KEYS)]
+        if recipe.network is None and value is not None and not (isinstance(value, str) and value == default):
+            raise InputError(f"{key}={checks.shown(value)} is for Cases 1 and 2: case {number} is synthetic")
     if recipe.network is None and map is not None and kappa is None:
         raise InputError(f"map={checks.choice('map', map, MAPS)} requires kappa")
     map = checks.choice("map", recipe.map if map is None else map, MAPS)
-    size = checks.whole(
-        "block_size", recipe.block_size if block_size is None else block_size, at_least=1, at_most=LARGEST_BLOCK
-    )
+    size = recipe.block_size if block_size is None else block_size
+    size = checks.whole("block_size", size, at_least=1, at_most=LARGEST_BLOCK)
     if recipe.network is None:
-        given = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
-        for key, value in given.items():
-            if not (value is None or (isinstance(value, str) and value == _defaults()[key])):
-                raise InputError(f"{key}={checks.shown(value)} is for Cases 1 and 2: case {number} is synthetic")
         if map in UNSHIFTED:
             raise InputError(f"map unshifted is for Cases 1 and 2: allowed are {', '.join(spectra.MAPS)}")
         kappa = None if kappa is None else checks.real("kappa", kappa)
         share = None if heterogeneity is None else checks.real("heterogeneity", heterogeneity)
         return tuple(part.copy() for part in _synthetic_spectra(recipe, size, kappa, map, share))
-    measured = spectra.load(recipe.network if network is None else network)
-    sampled = spectra.sample_blocks(
-        measured,
-        default_blocks(measured) if blocks is None else blocks,
-        size,
-        sampling=sampling,
-        sign=sign,
-        pool=pool,
-        threshold=threshold,
-        seed=seed,
-    )
-    mapped = _mapped(sampled, kappa, map)
+    network, blocks = measured.pop("network", None), measured.pop("blocks", None)
+    loaded = spectra.load(recipe.network if network is None else network)
+    blocks = default_blocks(loaded) if blocks is None else blocks
+    mapped = _mapped(spectra.sample_blocks(loaded, blocks, size, seed=seed, **measured), kappa, map)
     if heterogeneity is None:
         return mapped
     return spectra.partition(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
@@ -258,7 +218,7 @@ def _heterogeneity_text(values: spectra.Spectra, heterogeneity: float | None, sp
 def _synthetic_spectra(
     recipe: Case, size: int, kappa: float | None, map: str, heterogeneity: float | None
 ) -> spectra.Spectra:
-    clusters = [[alone] for alone in ALONE] if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
+    clusters = SINGLES if size == 1 else [np.linspace(low, high, size) for low, high in CLUSTERS]
     # Partition first: at a small kappa the scaled clusters overlap, and sorting would mix them.
     share = recipe.heterogeneity if heterogeneity is None else heterogeneity
     blocks = spectra.partition(np.concatenate(clusters), len(CLUSTERS), 1.0 if share is None else share)

@@ -2,7 +2,7 @@
 
 The random numbers of a run are those of numpy's Philox generator with a key drawn from the run's seed; the step is
 part of the counter. So a run's noise depends on its seed and the step alone: not on the optimizer, on other runs of the
-batch, or on threads. The compiled kernels compute the same numbers; those here are for inspection and tests.
+batch, or on threads. The compiled kernels draw them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from quadsim._validation import InputError, InputTypeError
 from quadsim.problems.block_quadratic import BlockQuadratic
 
 FACTORS = ("root", "rotated")
-BATCH, GRADIENT, LABELS, RULE = range(4)  # what random numbers are for: the counter's third word
 
 
 @dataclass(frozen=True)
 class NoiseModel:
     """Normal numbers, fresh at each step, of a scale: added to the gradient, or to the residual Xe/√n before it.
 
-    A model is a subclass with an entry in `MODELS`. ``use`` names its random numbers; ``on_residual`` is where it
-    enters; `kernel_scale` is the factor on a standard normal number there.
+    A model is a subclass with an entry in `MODELS`. ``on_residual`` says where it enters; `kernel_scale` is the factor
+    on a standard normal number there.
     """
 
     scale: float
-    use: ClassVar[int]
     on_residual: ClassVar[bool] = False
 
     def kernel_scale(self, dim: int) -> float:
@@ -42,14 +40,11 @@ class NoiseModel:
 class Gaussian(NoiseModel):
     """Adds ``scale`` times a standard normal vector to the gradient."""
 
-    use = GRADIENT
-
 
 @dataclass(frozen=True)
 class Labels(NoiseModel):
     """Least squares whose labels are off by ``scale`` times standard normal numbers: x(xᵀe − noise)."""
 
-    use = LABELS
     on_residual = True
 
     def kernel_scale(self, dim: int) -> float:
@@ -61,7 +56,7 @@ MODELS: dict[str, type[NoiseModel]] = {"gaussian": Gaussian, "labels": Labels}
 
 @dataclass(frozen=True)
 class Noise:
-    """What is random about a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
+    """The noise in a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
 
     model : str, optional
         "gaussian": normal noise on the gradient; "labels": noisy labels; "gaussian+labels": both.
@@ -91,28 +86,25 @@ class Noise:
         names = [checks.choice("noise", name, MODELS) for name in self.model.split("+")]
         if len(set(names)) < len(names):
             raise InputError(f"noise={self.model} names a model twice")
-        several = isinstance(self.scale, tuple | list)
-        scales = tuple(
-            checks.real("noise.scale", one, at_least=0)
-            for one in (self.scale if isinstance(self.scale, tuple | list) else [self.scale])
-        )
+        scales = self.scale if isinstance(self.scale, tuple | list) else [self.scale]
+        scales = tuple(checks.real("noise.scale", scale, at_least=0) for scale in scales)
         if len(scales) != len(names):
             raise InputError(f"noise.scale must have one number for each of {self.model}, got {len(scales)}")
-        object.__setattr__(self, "scale", scales if several and len(scales) > 1 else scales[0])
+        object.__setattr__(self, "scale", scales if len(scales) > 1 else scales[0])
 
     @property
     def models(self) -> tuple[NoiseModel, ...]:
-        """The models with their scales, those of scale 0 left out."""
+        """The models with their scales, without those of scale 0."""
         if self.model is None:
             return ()
         scales = self.scale if isinstance(self.scale, tuple) else (self.scale,)
-        made = (MODELS[name](scale) for name, scale in zip(self.model.split("+"), scales, strict=True))
-        return tuple(model for model in made if model.scale > 0)
+        models = (MODELS[name](scale) for name, scale in zip(self.model.split("+"), scales, strict=True))
+        return tuple(model for model in models if model.scale > 0)
 
     def kernel_scales(self, dim: int) -> np.ndarray:
         """The factors on the normal numbers of the gradient and of the labels, (2,)."""
-        scales = {model.use: model.kernel_scale(dim) for model in self.models}
-        return np.array([scales.get(GRADIENT, 0.0), scales.get(LABELS, 0.0)])
+        scales = {model.on_residual: model.kernel_scale(dim) for model in self.models}
+        return np.array([scales.get(False, 0.0), scales.get(True, 0.0)])
 
     def check(self, problem: BlockQuadratic) -> None:
         """Raise unless the problem has as many rows as a batch."""
@@ -125,11 +117,11 @@ class Noise:
 
     @property
     def on_rows(self) -> bool:
-        """Whether it concerns rows of X, so that the factor matters."""
+        """Whether it acts on rows of X, so that the factor matters."""
         return self.batch is not None or any(model.on_residual for model in self.models)
 
     def columns(self) -> dict[str, Any]:
-        """What a table of runs says of it."""
+        """Its columns in a table of runs."""
         scale = "/".join(map(str, self.scale)) if isinstance(self.scale, tuple) else self.scale
         return {
             "batch": self.batch,
@@ -147,56 +139,3 @@ class Noise:
 def run_key(seed: int) -> np.ndarray:
     """The key of a run's random numbers, (2,) uint64."""
     return stream(seed, "noise").integers(0, 2**64, size=2, dtype=np.uint64)
-
-
-def words(seed: int, step: int, count: int, use: int) -> np.ndarray:
-    """The first `count` random words of a run for a step, 1 for the first, and a use."""
-    generator = np.random.Philox(key=run_key(seed), counter=[0, step, use, 0])
-    return generator.random_raw(count)
-
-
-def uniforms(seed: int, step: int, count: int) -> np.ndarray:
-    """The uniform numbers that rules see as ``random``, one for each coordinate (or block)."""
-    return (words(seed, step, count, RULE) >> np.uint64(11)) * 2.0**-53
-
-
-def gaussians(seed: int, step: int, count: int, use: int = GRADIENT) -> np.ndarray:
-    """The standard normal numbers of a step."""
-    from scipy.special import ndtri
-
-    return ndtri(((words(seed, step, count, use) >> np.uint64(12)) + 0.5) * 2.0**-52)
-
-
-def rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:
-    """The rows, of `count`, that the minibatch of a step holds."""
-    few = min(batch, count - batch)
-    drawn: set[int] = set()
-    for pick, word in enumerate(words(seed, step, few, BATCH) if few else []):
-        last = count - few + pick
-        row = (int(word) * (last + 1)) >> 64
-        drawn.add(last if row in drawn else row)
-    taken = drawn if few == batch else set(range(count)) - drawn
-    return np.array(sorted(taken), dtype=np.int64)
-
-
-def gradient(noise: Noise, problem: BlockQuadratic, error: np.ndarray, seed: int, step: int) -> np.ndarray:
-    """The gradient that a step sees at an error, in plain numpy."""
-    n = problem.dim
-    if noise.on_rows:
-        examples = noise.examples(problem)
-        residual = np.concatenate([a @ part for a, part in zip(examples, problem.split(error), strict=True)])
-        residual += _drawn(noise, True, seed, step, n)
-        if noise.batch is not None:
-            weight = np.zeros(n)
-            weight[rows(seed, step, noise.batch, n)] = n / noise.batch
-            residual *= weight
-        seen = np.concatenate([a.T @ part for a, part in zip(examples, problem.split(residual), strict=True)])
-    else:
-        seen = problem.hvp(error)
-    return seen + _drawn(noise, False, seed, step, n)
-
-
-def _drawn(noise: Noise, on_residual: bool, seed: int, step: int, n: int) -> np.ndarray:
-    """The noise that a step adds to the residual, or to the gradient."""
-    models = (model for model in noise.models if model.on_residual == on_residual)
-    return sum((model.kernel_scale(n) * gaussians(seed, step, n, model.use) for model in models), np.zeros(n))

@@ -25,12 +25,7 @@ RANK = 10
 
 
 def density(
-    block: MeasuredBlock,
-    grid: Any,
-    *,
-    sigma: float = SIGMA,
-    scale: str = "raw",
-    probe: int | None = None,
+    block: MeasuredBlock, grid: Any, *, sigma: float = SIGMA, scale: str = "raw", probe: int | None = None
 ) -> np.ndarray:
     """The density of the block's eigenvalues on a grid: a Gaussian of width `sigma` at every node, by weight.
 
@@ -42,9 +37,9 @@ def density(
         raise InputError("grid must be a list of increasing numbers")
     sigma = checks.real("sigma", sigma, above=0)
     unit = unit_of(block, scale)
-    probes = (
-        range(block.probes) if probe is None else [checks.whole("probe", probe, at_least=0, at_most=block.probes - 1)]
-    )
+    probes = range(block.probes)
+    if probe is not None:
+        probes = range(checks.whole("probe", probe, at_least=0, at_most=block.probes - 1), probe + 1)
     total = np.zeros(points.shape)
     for number in probes:
         for node, weight in zip(block.nodes[number] / unit, block.weights[number], strict=True):
@@ -161,7 +156,7 @@ def js_matrix(
 
 
 DEFAULT_WIDTH = 0.5  # decades
-MAX_BLOCKS = 64  # blocks
+MAX_BLOCKS = 64  # that are compared
 
 
 def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) -> float:
@@ -182,9 +177,9 @@ def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) 
     points = np.arange(low - 7 * width, high + 7 * width, width / 8)
     p = np.stack([np.exp(-0.5 * ((points[:, None] - part) / width) ** 2).mean(axis=1) for part in parts])
     p /= p.sum(axis=1, keepdims=True)
-    own = _entropy(p)
+    entropy = _entropy(p)
     first, second = np.triu_indices(len(parts), 1)
-    return float(np.maximum(_entropy((p[first] + p[second]) / 2) - (own[first] + own[second]) / 2, 0).mean())
+    return float(np.maximum(_entropy((p[first] + p[second]) / 2) - (entropy[first] + entropy[second]) / 2, 0).mean())
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:

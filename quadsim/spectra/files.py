@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from quadsim import _files
+from quadsim._parsing import NUMBER
 from quadsim._validation import InputError
 
 MAX_BYTES = 2**28  # of a file, unpacked
@@ -80,11 +81,10 @@ def exact(name: str, eigenvalues: Any) -> MeasuredBlock:
 def read(path: Path) -> Measured:
     """The spectra in a file, by its suffix: .npz or .csv."""
     _files.check_file("network", path, at_most=MAX_BYTES)
-    if path.suffix.lower() == ".npz":
-        return _read_npz(path)
-    if path.suffix.lower() == ".csv":
-        return _read_csv(path)
-    raise InputError(f"{path} must be an .npz or a .csv file")
+    readers = {".npz": _read_npz, ".csv": _read_csv}
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path} must be an .npz or a .csv file")
+    return readers[path.suffix.lower()](path)
 
 
 def _read_npz(path: Path) -> Measured:
@@ -93,7 +93,7 @@ def _read_npz(path: Path) -> Measured:
             if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
                 raise InputError(f"{path} unpacks to more than {MAX_BYTES // 2**20} MB: not a file of spectra")
         with np.load(path, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
+            arrays = dict(content)
     except InputError:
         raise
     except Exception as error:  # numpy and zipfile raise about ten kinds of exceptions on malformed files
@@ -102,14 +102,17 @@ def _read_npz(path: Path) -> Measured:
         raise InputError(f"{path} cannot be read: {why}") from None
     if "provenance" in arrays:
         return _measured(path, arrays)
-    blocks = {}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf" or array.ndim != 1:
             raise InputError(f"{path}: {name!r} must be a vector of eigenvalues")
-        blocks[name] = exact(name, array)
-    if not blocks:
-        raise InputError(f"{path} holds no spectra")
-    return Measured(path.stem, blocks, {"source": path.name})
+    return _exact_blocks(path, arrays)
+
+
+def _exact_blocks(path: Path, eigenvalues: Mapping[str, Any]) -> Measured:
+    """The blocks of a user's file, whose eigenvalues are all known."""
+    if not eigenvalues:
+        raise InputError(f"{path} holds no eigenvalues")
+    return Measured(path.stem, {name: exact(name, part) for name, part in eigenvalues.items()}, {"source": path.name})
 
 
 def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
@@ -117,9 +120,8 @@ def _measured(path: Path, arrays: dict[str, np.ndarray]) -> Measured:
     try:
         provenance = json.loads(str(arrays.pop("provenance")), parse_constant=_no_constant)
         sizes = {name: int(facts["size"]) for name, facts in provenance["blocks"].items()}
-        if not isinstance(provenance.get("settings", {}), dict) or set(sizes) != {
-            key.rpartition("/")[0] for key in arrays
-        }:
+        measured = {key.rpartition("/")[0] for key in arrays}
+        if not isinstance(provenance.get("settings", {}), dict) or set(sizes) != measured:
             raise ValueError
         blocks = {name: _block(name, size, arrays) for name, size in sizes.items()}
     except Exception:  # anything missing or of the wrong type
@@ -136,11 +138,10 @@ def _block(name: str, size: int, arrays: dict[str, np.ndarray]) -> MeasuredBlock
     count = sum(key.rpartition("/")[0] == name for key in arrays)
     rules = [arrays[f"{name}/{probe}"] for probe in range(count)]
     for rule in rules:
-        nodes, weights, residuals = rule
+        nodes, weights, _ = rule
         sound = rule.dtype == np.float64 and rule.ndim == 2 and nodes.size > 0 and np.isfinite(rule).all()
-        if not (sound and (np.diff(nodes) >= 0).all() and weights.min() >= 0 and weights.sum() > 0):
-            raise ValueError(name)
-        if residuals.min() < 0:
+        sound = sound and (np.diff(nodes) >= 0).all() and rule[1:].min() >= 0 and weights.sum() > 0
+        if not sound:
             raise ValueError(name)
     nodes, weights, residuals = (tuple(rule[part] for rule in rules) for part in range(3))
     return MeasuredBlock(name, size, nodes, weights, residuals)
@@ -156,7 +157,7 @@ def _read_csv(path: Path) -> Measured:
     if not rows:
         raise InputError(f"{path} is empty")
     head, body = [cell.strip() for cell in rows[0][1]], rows[1:]
-    if all(_is_number(cell) for cell in head):  # no names: number the columns
+    if all(NUMBER.fullmatch(cell) for cell in head):  # no names: number the columns
         head, body = [f"block{number}" for number in range(len(head))], rows
     columns: dict[str, list[float]] = {}
     tidy = {"block", "eigenvalue"} <= set(head)
@@ -171,25 +172,11 @@ def _read_csv(path: Path) -> Measured:
             if cell == "" and not tidy:
                 continue  # blocks may be of different length
             if name == "":
-                raise InputError(
-                    f"{path}, line {line}: {cell} is in a column without a name; index columns are not allowed"
-                )
-            if not _is_number(cell):
+                raise InputError(f"{path}, line {line}: {cell} is in a column without a name; leave index columns out")
+            if not NUMBER.fullmatch(cell):
                 raise InputError(f"{path}, line {line}: {cell!r} is not a number")
             columns.setdefault(name, []).append(float(cell))
-    if not columns:
-        raise InputError(f"{path} holds no eigenvalues")
-    return Measured(path.stem, {name: exact(name, values) for name, values in columns.items()}, {"source": path.name})
-
-
-def _is_number(cell: str) -> bool:
-    if not cell.isascii() or "_" in cell:  # a number to Python only
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return _exact_blocks(path, columns)
 
 
 def write(path: Path, measured: Measured) -> None:

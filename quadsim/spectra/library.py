@@ -23,7 +23,7 @@ from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.synthetic import MAX_DIM, MAX_EIGENVALUE
 
 SAMPLINGS = {
-    "leading": "without replacement from the `pool` largest in magnitude (4/3 of the number asked for)",
+    "leading": "without replacement from the `pool` largest in magnitude (4/3 of the number requested)",
     "ritz": "without replacement from all nodes",
     "mass": "with replacement from all nodes, by quadrature weight: the density of eigenvalues",
     "above": "from the nodes above `threshold` times the largest magnitude (0.1); with replacement if they are too few",
@@ -46,12 +46,10 @@ def _shipped() -> list[str]:
 
 
 def load(name: str | Path) -> Measured:
-    """Measured spectra by their name in the library, or a user's own from an .npz or CSV file."""
-    if not isinstance(name, str | Path):
-        raise InputTypeError(f"network must be a name in the library or a file, got {checks.shown(name)}")
+    """Measured spectra by their name in the library, or from a user's .npz or CSV file."""
     text = str(name)
-    if "\0" in text:
-        raise InputError(f"network must be a name in the library or a file, got {checks.shown(text)}")
+    if not isinstance(name, str | Path) or "\0" in text:
+        raise InputTypeError(f"network must be a name in the library or a file, got {checks.shown(name)}")
     if isinstance(name, Path) or is_path(text):
         return files.read(Path(text))
     checks.choice("network", text, _shipped())
@@ -97,30 +95,28 @@ def sample(
         nodes, weights = nodes[nodes > 0], weights[nodes > 0]
     elif sign == "magnitude":
         nodes = abs(nodes)
+    if nodes.size == 0 or (sampling == "mass" and weights.sum() == 0):
+        raise InputError(f"block {block.name} has no {sign} nodes")
     rng = stream(seed, "spectrum", block.name)
     if sampling == "mass":
-        if weights.sum() == 0:
-            raise InputError(f"block {block.name} has no {sign} nodes")
         return np.sort(rng.choice(nodes, size, p=weights / weights.sum()))
-    by_size = nodes[np.argsort(-abs(nodes), kind="stable")]
+    ranked = nodes[np.argsort(-abs(nodes), kind="stable")]
     if sampling == "above":
         share = checks.real("threshold", 0.1 if threshold is None else threshold, at_least=0, below=1)
-        by_size = by_size[abs(by_size) > share * block.largest]
-        if by_size.size == 0:
+        ranked = ranked[abs(ranked) > share * block.largest]
+        if ranked.size == 0:
             raise InputError(f"block {block.name} has no {sign} node above {share:g} of the largest magnitude")
-        return np.sort(rng.choice(by_size, size, replace=by_size.size < size))
+        return np.sort(rng.choice(ranked, size, replace=ranked.size < size))
     if sampling == "leading":
-        wide = math.ceil(4 * size / 3) if pool is None else checks.whole("pool", pool, at_least=size)
-        by_size = by_size[:wide]
-    if by_size.size == 0:
-        raise InputError(f"block {block.name} has no {sign} nodes")
-    if by_size.size < size:
+        pool_size = math.ceil(4 * size / 3) if pool is None else checks.whole("pool", pool, at_least=size)
+        ranked = ranked[:pool_size]
+    if ranked.size < size:
         what = "nodes" if sign == "magnitude" else f"{sign} nodes"
         raise InputError(
-            f"block {block.name} has {by_size.size} {what}, and {size} eigenvalues were asked for: "
-            f"use block_size={by_size.size} or less{', or another sampling' if sampling != 'ritz' else ''}"
+            f"block {block.name} has {ranked.size} {what}, and {size} eigenvalues were asked for: "
+            f"use block_size={ranked.size} or less{', or another sampling' if sampling != 'ritz' else ''}"
         )
-    return np.sort(rng.choice(by_size, size, replace=False))
+    return np.sort(rng.choice(ranked, size, replace=False))
 
 
 def sample_blocks(measured: Measured, blocks: Sequence[str], size: int, **how: Any) -> tuple[np.ndarray, ...]:

@@ -25,14 +25,11 @@ MAX_ENTRIES = 2**24  # of a matrix that a law draws
 def by_block(spectra: Sequence[Any], *, signed: bool = False) -> Spectra:
     """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`; `signed` admits any finite value."""
     if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
-        raise InputTypeError(
-            f"spectra must be a list of blocks, each a list of eigenvalues, got {checks.shown(spectra)}"
-        )
+        raise InputTypeError(f"spectra must be a list of blocks of eigenvalues, got {checks.shown(spectra)}")
     blocks = tuple(_checked(block, f"block {number}", signed) for number, block in enumerate(spectra))
-    if sum(block.size for block in blocks) > MAX_DIM:
-        raise InputError(
-            f"a problem must have at most {MAX_DIM} eigenvalues, got {sum(block.size for block in blocks)}"
-        )
+    total = sum(block.size for block in blocks)
+    if total > MAX_DIM:
+        raise InputError(f"a problem must have at most {MAX_DIM} eigenvalues, got {total}")
     return blocks
 
 
@@ -48,9 +45,8 @@ def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
         raise InputError(f"{where}: eigenvalues must be finite{'' if signed else ' and above 0'}, got {bad[0]:g}")
     extreme = array[(abs(array) > MAX_EIGENVALUE) | ((array < MIN_EIGENVALUE) & (not signed))]
     if extreme.size:
-        raise InputError(
-            f"{where}: eigenvalues must lie between {MIN_EIGENVALUE:g} and {MAX_EIGENVALUE:g}, got {extreme[0]:g}"
-        )
+        allowed = f"between {MIN_EIGENVALUE:g} and {MAX_EIGENVALUE:g}"
+        raise InputError(f"{where}: eigenvalues must lie {allowed}, got {extreme[0]:g}")
     return np.sort(array)
 
 
@@ -132,13 +128,13 @@ def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectr
                    position on a log scale.
     """
     kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
-    take = MAPS[checks.choice("map", map, MAPS)]
-    blocks = by_block(spectra, signed=take is _affine)
+    mapping = MAPS[checks.choice("map", map, MAPS)]
+    blocks = by_block(spectra, signed=mapping is _affine)
     values, index = np.unique(np.concatenate(blocks), return_inverse=True)
     if values.size == 1 and kappa != 1:
         raise InputError(f"all eigenvalues are equal to {values[0]:g}: no map takes them to kappa={kappa:g}")
     ends = np.cumsum([block.size for block in blocks])[:-1]
-    mapped = np.ones(1) if values.size == 1 and take is not _scale_clusters else take(values, kappa)
+    mapped = np.ones(1) if values.size == 1 and mapping is not _scale_clusters else mapping(values, kappa)
     return tuple(np.sort(block) for block in np.split(mapped[index], ends))
 
 
@@ -198,11 +194,11 @@ MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: float) -> Spectra:
     """Partition eigenvalues into blocks: similar at heterogeneity 0 (round-robin, Case 4), sorted chunks at 1 (Case 3).
 
-    In between, that share of the adjacent exchanges is made that sort the round-robin order, which is then cut into
+    In between, this share of the adjacent exchanges that sort the round-robin order is made, and the result is cut into
     blocks. So a small change of heterogeneity makes a few adjacent exchanges, and any two eigenvalues change their
     order at most once on the way from 0 to 1.
 
-    ``blocks`` is the number of blocks, as equal in size as can be, or a list of their sizes.
+    ``blocks`` is the number of blocks, as equal in size as possible, or a list of their sizes.
 
     Heterogeneity is not a continuous parameter: it selects one of finitely many arrangements (`arrangements`), five of
     them for three blocks of three.
@@ -210,8 +206,9 @@ def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: floa
     values = _checked(eigenvalues, "the list")
     sizes = _sizes(values.size, blocks)
     heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
-    round_robin = _round_robin(sizes)
-    order = _sort_partly(round_robin, round(heterogeneity * _inversions(round_robin)))
+    order = _round_robin(sizes)
+    for _ in _sort_sweeps(order, round(heterogeneity * _inversions(order))):
+        pass
     return tuple(np.sort(chunk) for chunk in np.split(values[order], np.cumsum(sizes)[:-1]))
 
 
@@ -272,13 +269,13 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
 
 
 def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
-    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the number of all.
+    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the total number.
 
     >>> arrangement(partition(range(1, 10), 3, 0.5), 0.5)
     (3, 5)
     """
-    every = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
-    return every.index(heterogeneity) + 1, len(every)
+    distinct = arrangements(np.concatenate(list(parts)), [part.size for part in parts])
+    return distinct.index(heterogeneity) + 1, len(distinct)
 
 
 @functools.lru_cache(maxsize=256)
@@ -291,7 +288,6 @@ def _arrangements(sizes: tuple[int, ...], ranks: tuple[int, ...]) -> Arrangement
     for left in _sort_sweeps(order):
         changing = boundary[left] & (value[order[left]] != value[order[left + 1]])
         first += (done + 1 + np.flatnonzero(changing)).tolist()
-        order[left], order[left + 1] = order[left + 1], order[left]
         done += left.size
     return Arrangements(tuple(first), done)
 
@@ -318,28 +314,19 @@ def _sizes(total: int, blocks: int | Sequence[int]) -> list[int]:
     return [total // count + (block < total % count) for block in range(count)]
 
 
-def _sort_partly(order: np.ndarray, exchanges: int) -> np.ndarray:
-    """The first `exchanges` exchanges of an odd-even transposition sort."""
-    order = order.copy()
-    for left in _sort_sweeps(order) if exchanges else ():
-        left = left[:exchanges]
-        order[left], order[left + 1] = order[left + 1], order[left]
-        exchanges -= left.size
-        if exchanges == 0:
-            break
-    return order
+def _sort_sweeps(order: np.ndarray, exchanges: int | None = None) -> Iterator[np.ndarray]:
+    """Sort `order` in place by odd-even transposition; stop after this number of exchanges, if given.
 
-
-def _sort_sweeps(order: np.ndarray) -> Iterator[np.ndarray]:
-    """The sweeps of an odd-even transposition sort of `order`: the indices whose right neighbour is smaller.
-
-    The caller makes the exchanges before it asks for the next sweep.
+    Yields the indices whose right neighbour is smaller, sweep by sweep, before they are exchanged.
     """
+    remaining = order.size**2 if exchanges is None else exchanges
     odd, idle = False, 0
-    while idle < 2:
+    while idle < 2 and remaining > 0:
         left = np.arange(int(odd), order.size - 1, 2)
-        wrong = left[order[left] > order[left + 1]]
-        idle = 0 if wrong.size else idle + 1
-        if wrong.size:
-            yield wrong
+        left = left[order[left] > order[left + 1]][:remaining]
+        if left.size:
+            yield left
+            order[left], order[left + 1] = order[left + 1], order[left]
+        idle = 0 if left.size else idle + 1
+        remaining -= left.size
         odd = not odd

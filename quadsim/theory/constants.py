@@ -30,19 +30,15 @@ def r(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None, within_blocks:
 def gradient_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """C_{l,1} and C_{l,2} of every block."""
     parts = problem.split(np.abs(first_gradient(problem, w0, e0=e0)))
-    largest = [values[-1] for values in problem.eigenvalues]
-    return (
-        np.array([part.min() / top for part, top in zip(parts, largest, strict=True)]),
-        np.array([part.max() / top for part, top in zip(parts, largest, strict=True)]),
-    )
+    ratios = [part / values[-1] for part, values in zip(parts, problem.eigenvalues, strict=True)]
+    return np.array([part.min() for part in ratios]), np.array([part.max() for part in ratios])
 
 
 def first_gradient(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> np.ndarray:
     gradient = problem.hvp(start_error(problem, w0, e0=e0))
     if not gradient.all():
-        raise InputError(
-            f"the first gradient is 0 in coordinate {np.flatnonzero(gradient == 0)[0]}: frozen Adam divides by it"
-        )
+        zero = np.flatnonzero(gradient == 0)[0]
+        raise InputError(f"the first gradient is 0 in coordinate {zero}: frozen Adam divides by it")
     return gradient
 
 

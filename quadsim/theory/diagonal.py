@@ -103,7 +103,5 @@ def _integral(log_factor: Callable[[np.ndarray], np.ndarray], x: float, dim: int
 
 
 def _checked(x: Any, dim: Any) -> tuple[float, int]:
-    return (
-        checks.real("x", x, at_least=1, at_most=MAX_RATIO),
-        checks.whole("dim", dim, at_least=2, at_most=MAX_DIM),
-    )
+    x = checks.real("x", x, at_least=1, at_most=MAX_RATIO)
+    return x, checks.whole("dim", dim, at_least=2, at_most=MAX_DIM)

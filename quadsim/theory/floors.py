@@ -85,11 +85,11 @@ def cycles(block: Any) -> tuple[np.ndarray, np.ndarray]:
     h = checked_block(block)
     first, second = sign_halves(len(h))  # (p, a), (q, b)
     a = first.shape[1]
-    held = np.ones((len(first), len(second)), dtype=bool)
+    fixed = np.ones((len(first), len(second)), dtype=bool)
     for i, row in enumerate(h):
         push = (first @ row[:a])[:, None] + second @ row[a:]  # (Hs)_i of every s
-        held &= push * (first[:, i, None] if i < a else second[:, i - a]) > 0
-    p, q = np.nonzero(held)
+        fixed &= push * (first[:, i, None] if i < a else second[:, i - a]) > 0
+    p, q = np.nonzero(fixed)
     signs = np.hstack([first[p], second[q]])  # (cycles, n)
     sums = np.einsum("ki,ij,kj->k", signs, h, signs)
     order = np.argsort(-sums, kind="stable")

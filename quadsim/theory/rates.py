@@ -61,9 +61,7 @@ def heavy_ball_bound(kappa: float, at: Any) -> np.ndarray:
     """
     root, t = np.sqrt(_kappa(kappa)), np.asarray(at, dtype=float)
     rho = (root - 1) / (root + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.where(t == 0, 1.0, np.exp(t * np.log1p(-2 / (root + 1))))
-    return (power * (1 + (1 + rho) * t)) ** 2
+    return (_power(-2 / (root + 1), t) * (1 + (1 + rho) * t)) ** 2
 
 
 def heavy_ball_peak(kappa: float) -> tuple[float, float]:
@@ -81,9 +79,13 @@ def nesterov_bound(kappa: float, at: Any) -> np.ndarray:
     Needs Nesterov's textbook setting: lr = 1/L, momentum = (√κ−1)/(√κ+1).
     """
     root, t = np.sqrt(_kappa(kappa)), np.asarray(at, dtype=float)
+    return (_power(-1 / root, t) * (1 + t / root)) ** 2
+
+
+def _power(x: float, t: np.ndarray) -> np.ndarray:
+    """(1 + x)^t, accurate for small x; 1 at t = 0, also where x = -1."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.where(t == 0, 1.0, np.exp(t * np.log1p(-1 / root)))
-    return (power * (1 + t / root)) ** 2
+        return np.where(t == 0, 1.0, np.exp(t * np.log1p(x)))
 
 
 def best_rate(kappa: float, method: str) -> float:
@@ -112,9 +114,8 @@ def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: A
     if isinstance(optimizer, HeavyBall | Nesterov) and optimizer.momentum is None and isinstance(optimizer.lr, float):
         limit = optimizer.lr_limit(problem)
         if optimizer.lr >= limit:
-            raise InputError(
-                f"{optimizer.name}.lr={optimizer.lr:g} is unstable at every momentum: give an lr below {limit:g}"
-            )
+            unstable = f"{optimizer.name}.lr={optimizer.lr:g} is unstable at every momentum"
+            raise InputError(f"{unstable}: give an lr below {limit:g}")
     error = start_error(problem, w0, e0=e0) if isinstance(optimizer, FrozenAdam) else np.zeros(problem.dim)
     return optimizer.with_best_lr(problem, error)
 

@@ -70,8 +70,8 @@ def largest_sign_sum(block: Any) -> tuple[float, np.ndarray]:
     h = checked_block(block)
     first, second = sign_halves(len(h))  # (p, a), (q, b)
     a = first.shape[1]
-    own = [np.einsum("ki,ij,kj->k", half, part, half) for half, part in ((first, h[:a, :a]), (second, h[a:, a:]))]
-    sums = own[0][:, None] + own[1] + 2 * (first @ h[:a, a:]) @ second.T  # (p, q)
+    within = [np.einsum("ki,ij,kj->k", half, part, half) for half, part in ((first, h[:a, :a]), (second, h[a:, a:]))]
+    sums = within[0][:, None] + within[1] + 2 * (first @ h[:a, a:]) @ second.T  # (p, q)
     p, q = np.unravel_index(np.argmax(sums), sums.shape)
     s = np.concatenate([first[p], second[q]])
     return float(s @ h @ s), s
@@ -107,9 +107,9 @@ def _sign_ascent(h: np.ndarray) -> np.ndarray:
     s = np.where(np.linalg.eigh(h)[1][:, -1] < 0, -1.0, 1.0)
     diagonal = np.diag(h)
     for _ in range(10 * len(h)):
-        held = s * (h @ s) - diagonal  # a flip of i changes sᵀHs by −4 held_i
-        i = np.argmin(held)
-        if held[i] >= 0:
+        margin = s * (h @ s) - diagonal  # a flip of i changes sᵀHs by −4 margin_i
+        i = np.argmin(margin)
+        if margin[i] >= 0:
             break
         s[i] = -s[i]
     return s

@@ -25,10 +25,8 @@ PARITIES = ("pair", "odd", "even")
 
 def zipf_gd_loss(dim: int, at: Any, alpha: float = 1.0) -> Any:
     """loss[t]/loss[0] = Σ π_k (1 − k^-α)^2t of GD with lr = 1/π_1, π_k ∝ k^-α, at step(s) ``at`` (exact, 10)."""
-    steps = _steps(at)
     frequency, log_factor = _modes(dim, alpha)
-    losses = np.array([_gd_loss(frequency, log_factor, t) for t in steps.ravel()]).reshape(steps.shape)
-    return float(losses) if losses.ndim == 0 else losses
+    return _at_steps(at, lambda t: _gd_loss(frequency, log_factor, t))
 
 
 def zipf_gd_time(dim: int, eps: float, alpha: float = 1.0) -> int:
@@ -58,10 +56,8 @@ def zipf_sign_loss(dim: int, at: Any, lr: float) -> Any:
     An error that starts at δ is δ − n·lr before step k = ⌈δ/lr⌉, then k·lr − δ and δ − (k−1)lr in turn. One that
     hits 0 exactly moves on like any other, so that the loss is continuous in lr.
     """
-    steps, targets = _steps(at), _Targets.of(dim)
-    rates = np.array([checks.real("lr", lr, above=0)])
-    losses = np.array([targets.losses(n, rates)[0] for n in steps.ravel()]).reshape(steps.shape)
-    return float(losses) if losses.ndim == 0 else losses
+    targets, rates = _Targets.of(dim), np.array([checks.real("lr", lr, above=0)])
+    return _at_steps(at, lambda t: targets.losses(t, rates)[0])
 
 
 def zipf_sign_best_lr(dim: int, steps: int, parity: str = "pair") -> tuple[float, float]:
@@ -185,11 +181,13 @@ def _dim(dim: Any) -> int:
     return checks.whole("dim", dim, at_least=2, at_most=MAX_DIM)
 
 
-def _steps(at: Any) -> np.ndarray:
-    sentence = f"at must be whole numbers from 0 to {MAX_STEPS:g}"
-    array = checks.numbers_of(sentence, at)
-    for entry in array[~((array >= 0) & (array <= MAX_STEPS) & (array == np.floor(array)))][:1]:
-        raise InputError(f"{sentence}, got {entry:g}")
-    if array.size == 0:
-        raise InputTypeError(f"{sentence}, got none")
-    return array
+def _at_steps(at: Any, loss: Callable[[float], float]) -> Any:
+    """The loss at each step of ``at``, in its shape."""
+    message = f"at must be whole numbers from 0 to {MAX_STEPS:g}"
+    steps = checks.numbers_of(message, at)
+    for entry in steps[~((steps >= 0) & (steps <= MAX_STEPS) & (steps == np.floor(steps)))][:1]:
+        raise InputError(f"{message}, got {entry:g}")
+    if steps.size == 0:
+        raise InputTypeError(f"{message}, got none")
+    losses = np.array([loss(t) for t in steps.ravel()]).reshape(steps.shape)
+    return float(losses) if losses.ndim == 0 else losses

@@ -1,4 +1,4 @@
-"""The best setting given the other one: against brute force over the spectral radius, at the worst problem found."""
+"""The best lr for a given momentum and vice versa, against brute force over the spectral radius."""
 
 import math
 
@@ -30,7 +30,7 @@ def radius(method, lr, momentum, curvature):
 
 
 def least(function, low, high, rounds=8, points=401):
-    """The minimum of a function on [low, high], by grids that close in on it."""
+    """The minimum of a function on [low, high], by successively finer grids."""
     best = np.inf
     for _ in range(rounds):
         x = np.linspace(low, high, points)
@@ -44,7 +44,7 @@ KINDS = {"heavy-ball": (qs.HeavyBall, 4.0), "nesterov": (qs.Nesterov, 2.0)}
 
 
 def momentum_regret(method, kappa, share):
-    """How far the radius at the momentum filled in lies above the least one, for lr = share·limit."""
+    """The excess of the radius at the momentum filled in over the least radius, for lr = share·limit."""
     kind, limit = KINDS[method]
     problem, curvature = problem_of(kappa), spectrum(kappa)
     lr = share * limit / kappa
@@ -107,7 +107,7 @@ def test_the_search_refutes_other_formulas(monkeypatch):
     assert regret > 0.1
 
 
-def test_a_long_step_of_nesterov_s():
+def test_nesterov_with_a_large_lr():
     """κ = 5000 and lr = 1.5/L: the momentum 0.966 has radius 1.34, and 0.499 has 0.9994."""
     problem = problem_of(5000.0)
     optimizer = qs.Nesterov(lr=1.5 / 5000)

@@ -1,4 +1,4 @@
-"""One file is all that an optimizer needs: it is found in the registry, exports, `list`, help, figures and engines."""
+"""A new optimizer is one file: the registry, exports, `list`, help, figures and both engines find it."""
 
 import json
 import os
@@ -77,10 +77,10 @@ def planted(tmp_path_factory):
     shutil.copytree(Path(qs.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "optimizers" / "slow_gd.py").write_text(PLANTED)
 
-    def python(*words):
+    def python(*arguments):
         env = {**os.environ, "PYTHONPATH": str(folder)}
         done = subprocess.run(
-            [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
@@ -88,7 +88,7 @@ def planted(tmp_path_factory):
     return python
 
 
-def test_a_planted_file_is_registered_exported_drawn_and_solved_by_both_engines(planted):
+def test_a_new_file_is_registered_exported_drawn_and_run_by_both_engines(planted):
     seen = json.loads(planted("-c", LOOK))
     assert seen["registered"]
     assert seen["public"]
@@ -98,21 +98,21 @@ def test_a_planted_file_is_registered_exported_drawn_and_solved_by_both_engines(
 
 
 @pytest.mark.parametrize(
-    ("words", "shown"),
+    ("arguments", "shown"),
     [
         ("list optimizers", ["slow-gd", "Slow GD", "brake=2.0"]),
         ("case=3 optimizers=slow-gd slow-gd.brake=4 engine=closed-form out=figures --json", ['"slow-gd"', "4.0"]),
     ],
 )
-def test_a_planted_file_is_on_the_command_line(planted, words, shown):
-    output = planted("-m", "quadsim", *words.split())
+def test_a_new_file_is_on_the_command_line(planted, arguments, shown):
+    output = planted("-m", "quadsim", *arguments.split())
     assert [text for text in shown if text not in output] == []
 
 
-# ---- the files that there are
+# ---- the existing files
 
 
-def test_files_are_named_as_the_command_line_and_say_what_their_classes_say():
+def test_files_are_named_as_on_the_command_line_and_agree_with_their_classes():
     assert [info.name for info in _discovery.optimizers()] == list(BUILT_IN)
     for info in _discovery.optimizers():
         kind = BUILT_IN[info.name]
@@ -144,7 +144,7 @@ SETTINGS = {"eps": 0.0, "weight_decay": 0.0}
 
 
 def problem(change=lambda block: block, scale=1.0):
-    """Two blocks, turned or scaled as asked."""
+    """Two blocks, rotated or scaled."""
     blocks = qs.BlockQuadratic.from_spectra([[1.0, 7.0, 30.0, 90.0], [2.0, 5.0, 11.0, 40.0]], seed=5).blocks
     turned = [scale * change(block) for block in blocks]
     return qs.BlockQuadratic.from_blocks([(block + block.T) / 2 for block in turned])
@@ -157,7 +157,7 @@ def path_of(kind, problem, error):
 
 
 @pytest.mark.parametrize("kind", BUILT_IN.values(), ids=BUILT_IN)
-def test_each_has_the_invariances_that_it_declares_and_no_others(kind):
+def test_each_optimizer_has_exactly_the_invariances_that_it_declares(kind):
     rng = np.random.default_rng(1)
     turn, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     signs = np.array([1.0, -1.0, 1.0, 1.0])
@@ -196,12 +196,13 @@ def test_the_rule_follows_the_recurrence_that_its_class_declares(optimizer):
         values.append(found)
         modes.append((path * root)[:, part] @ vectors)
     e = np.hstack(modes)
-    a, b = recurrence.coefficients(np.concatenate(values))
+    shrink, momentum = 1 - recurrence.lr * np.concatenate(values), recurrence.momentum
+    a, b = ((1 + momentum) * shrink, -momentum * shrink) if recurrence.nesterov else (momentum + shrink, -momentum)
     before = np.vstack([e[:1], e[:-2]])
     assert_allclose(e[1:], a * e[:-1] + b * before, atol=1e-9 * np.abs(e).max())
 
 
-def test_those_are_all_and_a_subclass_does_not_inherit_it():
+def test_all_recurrences_are_tested_and_a_subclass_does_not_inherit_one():
     assert {type(optimizer) for optimizer in LINEAR} == {kind for kind in BUILT_IN.values() if kind.has_closed_form()}
 
     class Other(qs.GD):

@@ -1,4 +1,4 @@
-"""The records: defaults, closed-form learning rates, and what is refused."""
+"""Optimizer classes: defaults, closed-form learning rates, refused settings."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_the_closed_form_lr_is_the_best_constant_one(optimizer):
     assert grid[-1] > contraction(optimizer) + 1e-3
 
 
-def test_block_gd_s_lrs_are_best_in_every_block():
+def test_block_gd_lrs_are_best_in_every_block():
     lrs = qs.BlockGD().with_best_lr(PROBLEM, ERROR).lr
     assert_allclose(lrs, [2 / 4, 2 / 50, 2 / 14])
     for block in range(2):
@@ -46,7 +46,7 @@ def test_block_gd_s_lrs_are_best_in_every_block():
             assert qs.theory.rate(sub, qs.GD(lr=other[block])) > qs.theory.rate(sub, qs.GD())
 
 
-def test_adam_s_defaults_are_everyone_s():
+def test_adam_has_the_usual_defaults():
     assert qs.Adam().settings() == {
         "lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "bias_correction": True, "init": "zero",
     }  # fmt: skip
@@ -75,7 +75,7 @@ def test_every_optimizer_is_found_by_its_name():
         (lambda: qs.FrozenAdam(beta1=1), "frozen-adam.beta1 must be a finite number at least 0 and below 1, got 1"),
         (lambda: qs.Adam(beta1=-0.1), "adam.beta1 must be a finite number at least 0 and at most 1, got -0.1"),
         (lambda: qs.Adam(beta2=1.1), "adam.beta2 must be a finite number at least 0 and at most 1, got 1.1"),
-        (lambda: qs.Adam(beta2=1), "adam.beta2=1 keeps a moment at zero for ever"),
+        (lambda: qs.Adam(beta2=1), "adam.beta2=1 keeps a moment at zero forever"),
         (lambda: qs.Adam(eps=-1), "adam.eps must be a finite number at least 0, got -1"),
         (lambda: qs.Adam(bias_correction="yes"), "adam.bias_correction must be True or False, got 'yes'"),
         (lambda: qs.Adam(init="ones"), "unknown adam.init 'ones'"),
@@ -83,5 +83,5 @@ def test_every_optimizer_is_found_by_its_name():
         (lambda: optimizers.by_name("adam", beta=0.9), "unknown setting of adam 'beta': did you mean beta"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

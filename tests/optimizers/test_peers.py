@@ -1,4 +1,4 @@
-"""Our optimizers against the ecosystem's own, wherever it is installed: `pip install torch==2.13.0 optax`."""
+"""Our optimizers against torch.optim and optax, where these are installed: `pip install torch==2.13.0 optax`."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ STEPS = 500
 PROBLEMS = [qs.case(3, seed=1, minimizer=np.linspace(2, -1, 9)), qs.case(4, seed=2, minimizer=np.linspace(-1, 1, 9))]
 FAR = 30  # some defaults are so large that from a start of size 1 they soon magnify rounding errors without bound
 
-# Ours, and how the same is asked for there; without settings, the defaults of both.
+# Our optimizer, and the equivalent call in the other library; without settings, the defaults of both.
 TORCH = [
     (qs.Adam(), "Adam", {}),
     (qs.Adam(lr=1e-2, beta1=0.5, beta2=0.99), "Adam", {"lr": 1e-2, "betas": (0.5, 0.99)}),
@@ -186,7 +186,7 @@ def torch_losses(torch, problem, w0, steps, name, settings):
 
 @pytest.mark.parametrize(("optimizer", "name", "settings"), TORCH, ids=lambda value: str(value)[:80])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_ours_is_torch_s(torch, problem, optimizer, name, settings):
+def test_ours_equals_torch(torch, problem, optimizer, name, settings):
     run = ours(problem, optimizer)
     assert len(run.loss) == STEPS + 1 or run.status is qs.Status.DIVERGED  # SGD's default lr is too large for these
     losses = torch_losses(torch, problem, start(problem, optimizer), len(run.loss), name, settings)
@@ -226,13 +226,13 @@ def optax_losses(optax, problem, w0, optimizer, shapes=None):
 
 @pytest.mark.parametrize(("optimizer", "name", "settings"), OPTAX, ids=lambda value: str(value)[:80])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_ours_is_optax_s(optax, problem, optimizer, name, settings):
+def test_ours_equals_optax(optax, problem, optimizer, name, settings):
     losses = optax_losses(optax, problem, start(problem, optimizer), getattr(optax, name)(**settings))
     assert_allclose(ours(problem, optimizer).loss, losses, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("optimizer", "spectra", "settings"), MUON, ids=lambda value: str(value)[:80])
-def test_muon_is_optax_s(optax, optimizer, spectra, settings):
+def test_muon_equals_optax(optax, optimizer, spectra, settings):
     from optax.contrib import muon
 
     size = sum(map(len, spectra))
@@ -243,7 +243,7 @@ def test_muon_is_optax_s(optax, optimizer, spectra, settings):
     assert_allclose(ours(problem, optimizer).loss, losses, rtol=1e-10)
 
 
-def test_where_torch_and_optax_differ_we_are_torch(torch, optax):
+def test_where_torch_and_optax_differ_ours_equals_torch(torch, optax):
     """AMSGrad's maximum before or after the correction of bias; NAdam's momentum, growing or not."""
     problem = PROBLEMS[1]
     for optimizer, name in ((qs.AMSGrad(), "amsgrad"), (qs.NAdam(lr=1e-3), "nadam")):

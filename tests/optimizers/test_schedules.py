@@ -37,13 +37,13 @@ def test_one_over_the_root_of_t():
     assert_allclose(warmed[[0, 3, 15]], [0.25, 1, 0.5])
 
 
-def test_drops():
+def test_step_decay():
     found = factors(qs.Schedule("step", every=10, drop=0.5), 30)
     assert_allclose(found, np.repeat([1, 0.5, 0.25], 10))
     assert_allclose(factors(qs.Schedule("step"), 9), np.repeat([1, 0.1, 0.01], 3))
 
 
-def test_drops_are_counted_from_the_end_of_the_warm_up():
+def test_steps_of_decay_are_counted_from_the_end_of_the_warm_up():
     found = factors(qs.Schedule("step", warmup=10, every=10, drop=0.5), 40)
     assert_allclose(found, [*np.arange(1, 11) / 10, *np.repeat([1, 0.5, 0.25], 10)])
     shares = factors(qs.Schedule("step", warmup=0.1, every=0.3), 100)  # shares of the whole run
@@ -53,7 +53,7 @@ def test_drops_are_counted_from_the_end_of_the_warm_up():
 @pytest.mark.slow
 @pytest.mark.parametrize(("warmup", "steps"), [(1, 30), (7, 30), (10, 11), (25, 100)])
 @pytest.mark.parametrize("kind", ["constant", "cosine", "linear", "step"])
-def test_a_warm_up_and_a_decay_are_torch_s_in_sequence(kind, warmup, steps):
+def test_warm_up_and_decay_equal_torch_sequentiallr(kind, warmup, steps):
     torch = pytest.importorskip("torch")
     lr_scheduler = torch.optim.lr_scheduler
     optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64, requires_grad=True)], lr=1.0)
@@ -76,7 +76,7 @@ def test_a_warm_up_and_a_decay_are_torch_s_in_sequence(kind, warmup, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize(("warmup", "steps"), [(1, 30), (7, 30), (10, 11), (25, 100)])
 @pytest.mark.parametrize("kind", ["constant", "cosine", "linear", "step"])
-def test_a_warm_up_and_a_decay_are_optax_s_joined(kind, warmup, steps):
+def test_warm_up_and_decay_equal_optax_join_schedules(kind, warmup, steps):
     optax = pytest.importorskip("optax")
     decay = {
         "constant": lambda: optax.constant_schedule(1.0),
@@ -91,7 +91,7 @@ def test_a_warm_up_and_a_decay_are_optax_s_joined(kind, warmup, steps):
 
 @given(st.sampled_from(KINDS), st.integers(2, 400), st.floats(0, 0.9), st.data())
 def test_a_slice_is_part_of_the_whole(kind, steps, warmup, data):
-    """Factors are computed slice by slice on the way: the same numbers, within [0, 1]."""
+    """Runs compute factors slice by slice: the numbers are the same, and within [0, 1]."""
     schedule = qs.Schedule(kind, warmup=warmup)
     whole = factors(schedule, steps)
     first = data.draw(st.integers(1, steps))
@@ -103,7 +103,7 @@ def test_a_slice_is_part_of_the_whole(kind, steps, warmup, data):
 @pytest.mark.parametrize("kind", ["cosine", "linear", "sqrt", "step"])
 @pytest.mark.parametrize("optimizer", [qs.GD(lr=1e-4), qs.Adam(lr=0.05)], ids=lambda o: o.name)
 def test_runs_follow_the_schedule(kind, optimizer, monkeypatch):
-    """Against a loop in numpy; the run is cut into many slices on the way."""
+    """Against a loop in numpy; the run consists of many slices."""
     monkeypatch.setattr("quadsim.engine.compiled.batching.SLICE_SECONDS", 1e-9)
     monkeypatch.setattr("quadsim.engine.compiled.batching.FIRST_SLICE_WORK", 1)
     problem, schedule = qs.case(3, seed=2), qs.Schedule(kind, warmup=0.05)
@@ -126,8 +126,8 @@ def test_runs_follow_the_schedule(kind, optimizer, monkeypatch):
 def test_a_constant_schedule_changes_no_bit():
     problem = qs.case(4)
     plain = qs.solve(problem, qs.Adam(lr=0.01), max_steps=200, tol=0)
-    said = qs.solve(problem, qs.Adam(lr=0.01), max_steps=200, tol=0, schedule="constant")
-    assert (plain.loss == said.loss).all()
+    explicit = qs.solve(problem, qs.Adam(lr=0.01), max_steps=200, tol=0, schedule="constant")
+    assert (plain.loss == explicit.loss).all()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rules of one's own: they run everywhere, are cached and never stale, and what is wrong is told with its line."""
+"""User-defined rules: they run in both engines, are cached and never stale, and errors name their line."""
 
 import os
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import oracles
 import pytest
 from kernels import slow_among, slow_except
 from numpy.testing import assert_allclose, assert_array_equal
@@ -69,8 +70,8 @@ NAMES = ["my-adam", "mini", "normalised", "half", "unbiased"]
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch):
-    """The registry as it was before, after each test."""
+def registry():
+    """Restore the registry after each test."""
     before = dict(optimizers.OPTIMIZERS)
     yield
     optimizers.OPTIMIZERS.clear()
@@ -87,8 +88,6 @@ def good(tmp_path):
 
 def oracle(name, problem, steps, seed):
     """Each of the rules above as a loop in numpy."""
-    from quadsim.problems import noise
-
     e, state, losses = problem.initial_error(seed), np.zeros((2, problem.dim)), []
     blocks = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
     for t in range(1, steps + 2):
@@ -104,7 +103,7 @@ def oracle(name, problem, steps, seed):
         elif name == "normalised":
             step = 0.01 * g / np.linalg.norm(g)
         elif name == "half":
-            kept = noise.uniforms(seed, t, len(problem.sizes))[blocks] < 0.5
+            kept = oracles.uniforms(seed, t, len(problem.sizes))[blocks] < 0.5
             step = np.where(kept & (t > 3), 2e-4 * g, 0.0)
         else:
             state[0] = 0.9 * state[0] + 0.1 * g
@@ -114,7 +113,7 @@ def oracle(name, problem, steps, seed):
 
 
 @pytest.mark.parametrize("name", slow_except(NAMES, "my-adam"))
-def test_a_rule_does_what_it_says(good, name):
+def test_a_rule_agrees_with_plain_numpy(good, name):
     problem = qs.case(3, seed=1, minimizer=np.arange(9.0))
     run = qs.solve(problem, optimizers.by_name(name), seed=4, max_steps=60, tol=0, record=1)
     assert_allclose(run.loss, oracle(name, problem, 60, 4), rtol=1e-11)
@@ -123,7 +122,7 @@ def test_a_rule_does_what_it_says(good, name):
 
 @pytest.mark.slow  # two kernels for each rule
 @pytest.mark.parametrize("name", NAMES)
-def test_a_rule_does_the_same_alone_and_beside_others(good, name, fastest_kernels):
+def test_a_rule_gives_the_same_bits_alone_and_in_a_batch(good, name, fastest_kernels):
     problem = qs.case(3, seed=1, minimizer=np.arange(9.0))
     run = qs.solve(problem, optimizers.by_name(name), seed=4, max_steps=60, tol=0, record=1)
     lanes = qs.solve(problem, optimizers.by_name(name), seed=range(4, 13), max_steps=60, tol=0, record=1)
@@ -131,7 +130,7 @@ def test_a_rule_does_the_same_alone_and_beside_others(good, name, fastest_kernel
     assert lanes[1].loss[-1] != run.loss[-1]
 
 
-def test_a_rule_s_class_is_an_optimizer(good):
+def test_a_rule_becomes_an_optimizer_class(good):
     kind = optimizers.OPTIMIZERS["my-adam"]
     assert (kind.label, kind.state, kind.user_defined) == ("Mine", ("m", "v"), True)
     assert kind(lr=0.1).settings() == {"lr": 0.1, "beta1": 0.9}
@@ -151,7 +150,7 @@ def test_rules_work_on_the_command_line(good, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_weight_that_decays_decays_towards_zero_and_not_to_the_minimizer(good):
+def test_weight_decay_pulls_towards_zero_and_not_to_the_minimizer(good):
     problem = qs.case(3, minimizer=np.full(9, 2.0))
     plain, decayed = (
         qs.solve(problem, optimizers.by_name("half", decay=decay), seed=4, max_steps=3000, tol=0).w
@@ -160,15 +159,34 @@ def test_a_weight_that_decays_decays_towards_zero_and_not_to_the_minimizer(good)
     assert np.linalg.norm(decayed) < np.linalg.norm(plain)
 
 
+@pytest.fixture
+def error_of(tmp_path, monkeypatch):
+    """The message of the error for a file of rules: when it is loaded, or when its rules run for so many steps."""
+    monkeypatch.chdir(tmp_path)
+
+    def load_and_run(max_steps):
+        for name in user_rules.load("bad.py"):
+            if max_steps is not None:
+                qs.solve(qs.case(3), optimizers.by_name(name), max_steps=max_steps, tol=0)
+
+    def message(text, max_steps=None):
+        Path("bad.py").write_text(text)
+        with pytest.raises(RuleError) as raised:
+            load_and_run(max_steps)
+        return str(raised.value)
+
+    return message
+
+
 BAD = {
     "a syntax error": (3, "def a(g, lr=0.1)\n    return lr * g", "not Python (expected ':')"),
-    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value, and the step and", "m"),
+    "too few values": (4, "def a(g, m, lr=0.1):\n    return lr * g", "returns 1 value instead of 2 (step, m)", "m"),
     "too many, unseen": (3, "def a(g, m, lr=0.1):\n    out = g, m, m\n    return out", "returns 3 values", "m"),
     "no gradient": (3, "def a(x, lr=0.1):\n    return lr * x", "must have the parameter g"),
     "no learning rate": (3, "def a(g):\n    return g", "must have a learning rate"),
     "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
-    "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "the parameter *rest"),
-    "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "there is an optimizer adam already"),
+    "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "*rest must be a plain parameter"),
+    "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "optimizer adam exists already"),
     "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "may return nothing"),
     "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),
     "a learning rate of 0": (3, "def a(g, lr=0):\n    return lr * g", "the setting lr must be a finite number above 0"),
@@ -179,10 +197,10 @@ BAD = {
     "a column of problems": (3, "def a(g, minimizer=2.0, lr=0.1):\n    return lr * g", "minimizer is reserved"),
     "a decorator": (2, "@wraps\ndef a(g, lr=0.1):\n    return lr * g", "has a decorator"),
     "an async function": (2, "async def a(g, lr=0.1):\n    return lr * g", "is an async function"),
-    "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "has a function inside"),
-    "one name for two": (4, "def a(g, lr=0.1):\n    y = [N for N in (1, 2)]\n    return N + y[0]", "a variable here"),
-    "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "returns something that is no real number"),
-    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "returns something that is no real number", "m"),
+    "a function inside": (4, "def a(g, lr=0.1):\n    f = lambda x: x\n    return lr * f(g)", "contains a function"),
+    "one name for two": (4, "def a(g, lr=0.1):\n    y = [N for N in (1, 2)]\n    return N + y[0]", "is both a local"),
+    "a complex step": (3, "def a(g, lr=0.1):\n    return lr * g * 1j", "must return real numbers, got"),
+    "no number": (3, "def a(g, m, lr=0.1):\n    return lr * g, (m,)", "must return real numbers, got", "m"),
     "an exception": (3, "def a(g, lr=0.1):\n    assert g > 1e9\n    return g", "raised AssertionError"),
     "a list": (5, "def a(g, lr=0.1):\n    x = g\n    return x * TABLE[0]\n\nTABLE = [1]", "uses 'TABLE', a list"),
     "an array": (4, "def a(g, lr=0.1):\n    return g * ONES[0]\n\nONES = np.ones(3)", "uses 'ONES', a ndarray"),
@@ -207,82 +225,56 @@ COMPILED = (
 
 
 @pytest.mark.parametrize("what", slow_among(BAD, *COMPILED))
-def test_what_is_wrong_is_told_with_its_line(what, tmp_path, monkeypatch):
+def test_errors_name_the_line_of_the_rule(what, error_of):
     line, text, sentence, *state = BAD[what]
-    monkeypatch.chdir(tmp_path)
     decorator = f"@qs.rule(state={' '.join(state)!r})" if state else "@qs.rule"
-    Path("bad.py").write_text(f"import numpy as np, quadsim as qs; from odd import N, wraps\n{decorator}\n{text}\n")
     Path("odd.py").write_text(
         "import functools\nN = 2\ndef wraps(f):\n    @functools.wraps(f)\n    def inner(*a, **k):\n"
         "        return f(*a, **k)\n    return inner\n"
     )
-
-    def load_and_run():
-        for name in user_rules.load("bad.py"):
-            qs.solve(qs.case(3), optimizers.by_name(name), max_steps=20, tol=0)
-
-    with pytest.raises(RuleError) as raised:
-        load_and_run()
-    told = str(raised.value)
-    assert told.startswith(f"bad.py:{line}: ")
-    assert sentence in told
-    assert "\n" not in told
-    quoted = Path("bad.py").read_text().splitlines()[line - 1].strip()
-    assert told.endswith(quoted)
+    message = error_of(f"import numpy as np, quadsim as qs; from odd import N, wraps\n{decorator}\n{text}\n", 20)
+    assert message.startswith(f"bad.py:{line}: ")
+    assert sentence in message
+    assert "\n" not in message
+    assert message.endswith(Path("bad.py").read_text().splitlines()[line - 1].strip())
 
 
 BAD_BLOCKS = {
     "another array": (5, "", "def a(step, g, lr=0.1):\n    step[:] = g\n    step = lr * g", "step must be changed in"),
     "another state": (4, "m", "def a(step, g, m, lr=0.1):\n    m = m + g\n    step[:] = lr * m", "m must be changed"),
-    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "fills `step` and returns nothing"),
+    "a value": (4, "", "def a(step, g, lr=0.1):\n    return f(g)", "a rule for a whole block fills `step`"),
     "out of bounds": (3, "", "def a(step, g, lr=0.1):\n    step[g.size + 3000000] = 1.0", "raised IndexError"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", slow_among(BAD_BLOCKS, "out of bounds"))
-def test_what_is_wrong_with_a_rule_for_blocks(what, tmp_path, monkeypatch):
+def test_errors_in_a_rule_for_blocks(what, error_of):
     line, state, text, sentence = BAD_BLOCKS[what]
-    monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(f"import quadsim as qs\n@qs.rule(scope='block', state={state!r})\n{text}\n")
-
-    def load_and_run():
-        user_rules.load("bad.py")
-        qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=2, tol=0)
-
-    with pytest.raises(RuleError) as raised:
-        load_and_run()
-    assert str(raised.value).startswith(f"bad.py:{line}: ")
-    assert sentence in str(raised.value)
+    message = error_of(f"import quadsim as qs\n@qs.rule(scope='block', state={state!r})\n{text}\n", max_steps=2)
+    assert message.startswith(f"bad.py:{line}: ")
+    assert sentence in message
 
 
 BAD_ONCE_PER_STEP = {
     "the gradient": ("def tk(g, c):\n    return g, c", "cannot have g"),
-    "too many values": ("def tk(c):\n    return c, c", "returns 2 values, and shared_state declares 1: c"),
+    "too many values": ("def tk(c):\n    return c, c", "tk returns 2 values instead of 1 (c)"),
     "nothing": ("def tk(c):\n    c = 1.0", "tk may return nothing"),
     "another default": (
         "def tk(c, beta=0.5):\n    return c * beta",
-        "one default here, 0.25, and another in once_per_step, 0.5",
+        "beta has the default 0.25 here, and 0.5 in once_per_step",
     ),
     "nan": ("def tk(c, t):\n    return np.sqrt(3 - t)", "bad.py:3: tk gave nan at step 4 with c = 0, t = 4"),
 }
 
 
 @pytest.mark.parametrize("what", slow_among(BAD_ONCE_PER_STEP, "nan"))
-def test_what_is_wrong_with_once_per_step(what, tmp_path, monkeypatch):
+def test_errors_in_once_per_step(what, error_of):
     text, sentence = BAD_ONCE_PER_STEP[what]
-    monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(
+    assert sentence in error_of(
         f"import numpy as np, quadsim as qs\n{text}\n@qs.rule(once_per_step=tk, shared_state='c')\n"
-        "def a(g, c, lr=1e-4, beta=0.25):\n    return lr * g * (1 + c)\n"
+        "def a(g, c, lr=1e-4, beta=0.25):\n    return lr * g * (1 + c)\n",
+        max_steps=20,
     )
-
-    def load_and_run():
-        user_rules.load("bad.py")
-        qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=20, tol=0)
-
-    with pytest.raises(RuleError) as raised:
-        load_and_run()
-    assert sentence in str(raised.value)
 
 
 SHARED = "once_per_step=tk, shared_state='weight'"
@@ -304,80 +296,72 @@ UNDECLARED = {  # declaration, signature, part of the sentence
     "of a block": ("scope='block'", "step, g, v, lr=1.0", "undeclared v: given are g, w, t, random, step; "),
     "of all": ("scope='all', state='m'", "step, g, m, v, lr=1.0", 'declared by @rule(state="m v")'),
     "state that is no parameter": ("state='m v'", "g, m, lr=1.0", "v is declared as state, and is not a parameter"),
-    "state with a default": ("state='m'", "g, m=0.5, lr=1.0", "m is declared as state, which starts at 0, and cannot"),
-    "shared_state with a default": (SHARED, "g, weight=1.0, lr=1.0", "weight is declared as shared_state"),
-    "state that is given": ("state='t'", "g, t, lr=1.0", "t has a meaning of its own and cannot be state"),
-    "the learning rate": ("state='lr'", "g, lr=1.0", "lr has a meaning of its own and cannot be state"),
-    "the step": ("state='step'", "g, step, lr=1.0", "step has a meaning of its own and cannot be state"),
+    "state with a default": ("state='m'", "g, m=0.5, lr=1.0", "m is state, which starts at 0, and cannot"),
+    "shared_state with a default": (SHARED, "g, weight=1.0, lr=1.0", "weight is shared_state, which starts at 0"),
+    "state that is given": ("state='t'", "g, t, lr=1.0", "t has a fixed meaning and cannot be state"),
+    "the learning rate": ("state='lr'", "g, lr=1.0", "lr has a fixed meaning and cannot be state"),
+    "the step": ("state='step'", "g, step, lr=1.0", "step has a fixed meaning and cannot be state"),
     "a reserved name": ("state='label'", "g, label, lr=1.0", "label is reserved: rename this parameter"),
     "a name twice": ("state='m m'", "g, m, lr=1.0", "state lists m twice"),
     "no name": ("state='m-v'", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 'm-v'"),
     "a number": ("state=3", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
     "numbers": ("state=(3,)", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got 3"),
     "nothing at all": ("state=None", "g, m, lr=1.0", "state must list names, as in state=\"m v\", got None"),
-    "state and shared_state": (f"{SHARED}, state='weight'", "g, weight, lr=1.0", "tk is called once a step for "
-                               "all, and cannot have weight"),
+    "state and shared_state": (f"{SHARED}, state='weight'", "g, weight, lr=1.0", "tk is called once per step, "
+                               "and cannot have weight"),
     "no once_per_step": ("shared_state='weight'", "g, weight, lr=1.0", "shared_state requires once_per_step"),
     "no shared_state": ("once_per_step=tk", "g, weight, lr=1.0", 'must be declared: @rule(shared_state="weight")'),
     "one more in shared_state": ("once_per_step=tk, shared_state='weight extra'", "g, lr=1.0",
-                                 "tk returns 1 value, and shared_state declares 2"),
+                                 "tk returns 1 value instead of 2 (weight, extra)"),
     "a set, without order": ("state={'m', 'v'}", "g, m, v, lr=1.0", "state must list names"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", UNDECLARED)
-def test_parameters_are_given_declared_or_have_a_default(what, tmp_path, monkeypatch):
+def test_parameters_are_given_declared_or_have_a_default(what, error_of):
     declaration, parameters, sentence = UNDECLARED[what]
-    monkeypatch.chdir(tmp_path)
     decorator = f"@qs.rule({declaration})" if declaration else "@qs.rule"
-    Path("bad.py").write_text(
+    before = dict(optimizers.OPTIMIZERS)
+    message = error_of(
         "import quadsim as qs\ndef tk(weight):\n    return weight + 1\n"
         f"{decorator}\ndef a({parameters}):\n    return unlike_all_else(lr * g)\n"
     )
-    before = dict(optimizers.OPTIMIZERS)
-    with pytest.raises(RuleError) as raised:
-        user_rules.load("bad.py")
-    message = str(raised.value)
     assert sentence in message
     assert message.startswith(("bad.py:5: ", "bad.py:2: ", "bad.py:3: tk "))
     assert len(message) <= 190
     assert before == optimizers.OPTIMIZERS
 
 
-def test_an_undeclared_parameter_is_shown_on_its_own_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(
+def test_the_error_for_an_undeclared_parameter_names_its_line(error_of):
+    message = error_of(
         "import quadsim as qs\n@qs.rule(\n    state='m',\n)\ndef a(\n    g,\n    m,\n    loss,\n    lr=1.0,\n):\n"
         "    return lr * loss * g, m\n"
     )
-    with pytest.raises(RuleError, match=r'bad\.py:8: undeclared loss: .*@rule\(state="m loss"\): loss,$'):
-        user_rules.load("bad.py")
+    assert message.startswith("bad.py:8: undeclared loss: ")
+    assert message.endswith('@rule(state="m loss"): loss,')
 
 
-UNDECLARED_TICKS = {
+UNDECLARED_SHARED_STATE = {
     "an unknown name": ("def tk(c, loss):\n    return c", "c", "undeclared loss: given are t; a setting needs a "
                         'default; shared_state is declared by @rule(shared_state="c loss")'),
     "a misspelling": ("def tk(weigth):\n    return weigth", "weight", "undeclared weigth (did you mean weight?): "),
-    "state": ("def tk(c, m):\n    return c", "c", "tk is called once a step for all, and cannot have m"),
+    "state": ("def tk(c, m):\n    return c", "c", "tk is called once per step, and cannot have m"),
     "nothing declared": ("def tk(c, n):\n    return c, n", "", '@rule(shared_state="c n")'),
     "without parameters": ("def tk(t):\n    return t", "", '@rule(shared_state="weight")'),
-    "a default": ("def tk(c=1.0):\n    return c", "c", "c is declared as shared_state, which starts at 0, and cannot"),
-    "unused": ("def tk(c):\n    return c, c", "c d", "d is declared in shared_state, and neither the rule nor"),
+    "a default": ("def tk(c=1.0):\n    return c", "c", "c is shared_state, which starts at 0, and cannot"),
+    "unused": ("def tk(c):\n    return c, c", "c d", "shared_state lists d, which neither the rule nor"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", UNDECLARED_TICKS)
-def test_shared_state_is_declared(what, tmp_path, monkeypatch):
-    text, shared_state, sentence = UNDECLARED_TICKS[what]
-    monkeypatch.chdir(tmp_path)
-    Path("bad.py").write_text(
+@pytest.mark.parametrize("what", UNDECLARED_SHARED_STATE)
+def test_shared_state_is_declared(what, error_of):
+    text, shared_state, sentence = UNDECLARED_SHARED_STATE[what]
+    message = error_of(
         f"import quadsim as qs\n{text}\n@qs.rule(once_per_step=tk, shared_state={shared_state!r}, state='m')\n"
         f"def a(g, m, lr=1.0):\n    return lr * g, m\n"
     )
-    with pytest.raises(RuleError) as raised:
-        user_rules.load("bad.py")
-    assert sentence in str(raised.value)
-    assert len(str(raised.value)) <= 190
+    assert sentence in message
+    assert len(message) <= 190
 
 
 def test_shared_state_may_be_returned_and_not_read_by_once_per_step(good):
@@ -393,8 +377,8 @@ def test_state_is_declared_as_text_or_as_a_sequence(state):
     assert declared.state == ("m", "v")  # in the declared order, as values are returned
 
 
-def test_names_in_place_of_the_function(check_refused):
-    check_refused(lambda: qs.rule("m v"), "@rule('m v') must name what is declared: write @rule(state=…)")
+def test_rule_takes_keywords_only(check_refused):
+    check_refused(lambda: qs.rule("m v"), "@rule('m v') takes keywords only: write @rule(state=…)")
 
 
 ODD = """
@@ -417,8 +401,8 @@ def odd(g, np, math, at, k, new0, lr=1e-5, Beta=0.5, flag=True):
 
 
 @pytest.mark.slow
-def test_odd_names_and_constants_mean_what_they_say(tmp_path, capsys):
-    """Names of the kernel's own, a form feed in the file, members of an Enum, a setting in capitals."""
+def test_unusual_names_and_constants(tmp_path, capsys):
+    """Names that the kernel uses, a form feed in the file, members of an Enum, a setting in capitals."""
     path = tmp_path / "odd rules.py"
     path.write_text("\ufeff" + ODD.replace("\n", "\r\n"), encoding="utf-8", newline="")
     user_rules.load(str(path))
@@ -442,8 +426,8 @@ def test_odd_names_and_constants_mean_what_they_say(tmp_path, capsys):
         ("def a(g, m, lr=0.1):\n    return lr * g * g * g, m", False),
     ],
 )
-def test_whether_steps_grow_with_gradients_is_found_out(text, homogeneous, tmp_path):
-    """Where they do, a block that shrinks to nothing is no underflow to stop at; where they do not, it is."""
+def test_homogeneity_is_determined_by_a_trial(text, homogeneous, tmp_path):
+    """Runs of a homogeneous rule are not stopped when a block underflows."""
     (tmp_path / "some.py").write_text(f"import numpy as np, quadsim as qs\n@qs.rule(state='m')\n{text}\n")
     user_rules.load(str(tmp_path / "some.py"))
     assert optimizers.OPTIMIZERS["a"].homogeneous == homogeneous
@@ -460,7 +444,7 @@ def test_gd_written_as_a_rule_converges_where_gd_does(good):
 
 
 @pytest.mark.slow
-def test_files_in_two_folders_have_neighbours_of_their_own(tmp_path):
+def test_files_in_two_folders_import_modules_of_the_same_name(tmp_path):
     for name, scale in (("old", 1.0), ("new", 3.0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "neighbour_of_rules.py").write_text(f"def scale(x):\n    return {scale} * x\n")
@@ -477,11 +461,11 @@ def test_files_in_two_folders_have_neighbours_of_their_own(tmp_path):
         )
 
 
-def test_two_files_cannot_give_one_name(tmp_path, capsys):
+def test_two_files_cannot_define_the_same_name(tmp_path, capsys):
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text("import quadsim as qs\n@qs.rule\ndef same(g, lr=1e-5):\n    return lr * g\n")
     assert main(["case=3", f"rules={tmp_path / 'one.py'},{tmp_path / 'two.py'}", "optimizers=same"]) == 2
-    assert "optimizer same is in" in capsys.readouterr().err
+    assert "optimizer same is defined in" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -497,19 +481,19 @@ def test_nan_in_a_rule_for_blocks(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_that_merely_diverges_is_no_fault_of_the_rule(good):
-    """The control: numbers that grow until they overflow are a status."""
+def test_divergence_is_not_an_error_of_the_rule(good):
+    """The control: overflow is a status of the run."""
     run = qs.solve(qs.case(3), optimizers.by_name("half", lr=1.0), max_steps=2000, tol=0)
     assert run.status == "diverged"
 
 
 def test_errors_on_the_command_line_are_one_line_and_write_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for text, told in (("x = 1", "registers no rule"), ("x = 1/0", "bad.py:1: ZeroDivisionError")):
+    for text, message in (("x = 1", "registers no rule"), ("x = 1/0", "bad.py:1: ZeroDivisionError")):
         Path("bad.py").write_text(text)
         assert main(["case=3", "rules=bad.py", "optimizers=a"]) == 2
         error = capsys.readouterr().err
-        assert told in error
+        assert message in error
         assert error.count("\n") == 1
     assert main(["case=3", "rules=none.py", "optimizers=a"]) == 2
     assert "cannot be read (No such file" in capsys.readouterr().err
@@ -539,7 +523,7 @@ def a(g, lr=1.0):
 
 @pytest.mark.slow
 def test_a_rule_is_cached_between_processes_and_never_stale(tmp_path):
-    """Edits of the rule, of its helpers (here and in another file) and of its constants, beside one cache."""
+    """Edits of the rule, of its helpers (in its file and in another) and of its constants, with one cache."""
 
     def process():
         env = os.environ | {"QUADSIM_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -592,8 +576,8 @@ def test_a_constant_that_changes_within_a_process(monkeypatch):
         )
 
 
-def test_an_edited_file_that_was_imported_before_is_noticed(tmp_path, monkeypatch):
-    """The helper in memory is the old one, its text the new one: neither is compiled for the other."""
+def test_a_file_edited_after_import_is_refused(tmp_path, monkeypatch):
+    """The helper in memory is old and its text is new: neither may be compiled in place of the other."""
     import importlib
 
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -611,7 +595,7 @@ def test_an_edited_file_that_was_imported_before_is_noticed(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["a.b", "a,b", "a=b", "a b", "", "1a", 3, "a;b"])
-def test_a_name_must_be_a_word_of_the_command_line(name):
+def test_a_name_must_be_valid_on_the_command_line(name):
     def plain(g, lr=0.1):
         return lr * g
 
@@ -620,8 +604,8 @@ def test_a_name_must_be_a_word_of_the_command_line(name):
     assert name not in optimizers.OPTIMIZERS
 
 
-def test_no_setting_has_the_name_of_a_column():
-    """Settings are columns beside these."""
+def test_columns_are_reserved_names():
+    """Settings are columns of the same tables."""
     problem = qs.case(3, kappa=5)
     runs = qs.table.summary([qs.solve(problem, qs.GD(), max_steps=2, engine="compiled")])
     tuned = qs.tune(problem, qs.GD(), seed=[0], grid=[0.01, 0.02], max_steps=2, refine=0, extend=0).tried

@@ -1,4 +1,4 @@
-"""Every optimizer against plain numpy, what they become in special cases, and what they refuse."""
+"""Every optimizer against plain numpy, special cases that equal another optimizer, and refused settings."""
 
 import numpy as np
 import oracles
@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim import optimizers
-from quadsim.problems import noise
 
 STEPS = 500
 # Weight decay pulls towards w = 0, which is not where the minimum is.
@@ -70,7 +69,7 @@ SEED = 7
 
 
 def start(problem, optimizer):
-    """Near enough for the lr to take the error down; far enough not to arrive, where large steps magnify rounding."""
+    """Close enough that the error falls, and too far to reach the minimum, where large steps amplify rounding."""
     near = 10 if optimizer in (qs.RMSProp(), qs.Muon()) else 0.3
     return problem.minimizer + near * problem.initial_error(0)
 
@@ -88,7 +87,7 @@ def oracle_path(problem, optimizer, error, steps):
     if isinstance(optimizer, qs.SkipUpdate | qs.Magma):
         by_block = settings.pop("mask") == "block"
         count, repeats = (len(problem.sizes), problem.sizes) if by_block else (problem.dim, 1)
-        given.append(lambda t: np.repeat(noise.uniforms(SEED, t, count) < optimizer.keep, repeats))
+        given.append(lambda t: np.repeat(oracles.uniforms(SEED, t, count) < optimizer.keep, repeats))
     if isinstance(optimizer, qs.Magma):
         del settings["keep"]
     return oracles.walk(problem.hessian(), error, steps, oracle(*given, **settings), problem.minimizer)
@@ -118,7 +117,7 @@ def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
     assert_allclose(run.grad_norm, norm, rtol=1e-10)
 
 
-def test_every_optimizer_has_its_comparison():
+def test_every_optimizer_is_compared():
     """Here with its defaults, or in test_kernels and test_closed."""
     before = {"gd", "block-gd", "heavy-ball", "nesterov", "frozen-adam", "adam"}
     by_default = {name for name, kind in optimizers.OPTIMIZERS.items() if kind() in ZOO}
@@ -132,11 +131,11 @@ def test_every_optimizer_has_its_comparison():
     compiled([qs.RMSProp(), qs.Muon(), qs.AdamMini(lr=3e-3, beta1=0.5, beta2=0.95), qs.Signum(beta=0.95, eps=0.01)]),
 )
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_where_rounding_is_magnified_the_kernel_stays_within_it(name, optimizer):
-    """Around the minimum, steps that do not shrink make a chaos of rounding errors: the same chaos as in numpy.
+def test_the_kernel_amplifies_rounding_no_more_than_numpy(name, optimizer):
+    """Near the minimum, steps that do not shrink amplify rounding errors, in the kernel as much as in numpy.
 
-    The two runs part by no more than a thousand times what a change of the start by 1e-13 makes of numpy's own run,
-    while that is small.
+    The two runs differ by at most a thousand times the change that a perturbation of the start by 1e-13 makes in
+    numpy's run, while that change is small.
     """
     problem = PROBLEMS[name]
     error = 0.3 * problem.start(0)
@@ -163,14 +162,14 @@ OFF = {
 
 @pytest.mark.parametrize("ours", compiled(OFF))
 def test_the_comparison_can_fail(ours):
-    """The control: a setting that is off by little, or another mask, is found out."""
+    """The control: a slightly different setting, or another mask, is detected."""
     problem, other = PROBLEMS["case 4"], OFF[ours]
     path = oracle_path(problem, other, problem.error(start(problem, other)), STEPS)
     loss, _ = oracles.measures(problem.hessian(), path)
     assert np.max(np.abs(solve(problem, ours).loss / loss - 1)) > 1e-10
 
 
-# What they become in special cases
+# Special cases that equal another optimizer
 
 
 SCALARS = qs.BlockQuadratic.from_spectra([[1], [3], [10], [50], [200]], minimizer=np.arange(5.0))
@@ -202,14 +201,14 @@ SAME = [
     ],
     ids=lambda value: getattr(value, "label", ""),
 )
-def test_some_settings_make_it_another_optimizer(problem, one, other):
+def test_special_settings_equal_another_optimizer(problem, one, other):
     first, second = (solve(problem, optimizer, w0=start(problem, one)) for optimizer in (one, other))
     assert_allclose(first.loss, second.loss, rtol=1e-10)
 
 
 @pytest.mark.slow
-def test_on_a_block_alone_one_v_for_all_is_another_method():
-    """The control of the last case above: with more blocks than one, Adam-mini and AdaSGD part."""
+def test_with_several_blocks_adam_mini_and_adasgd_differ():
+    """The control for the last case above: with more than one block, Adam-mini and AdaSGD differ."""
     runs = [solve(PROBLEMS["case 3"], optimizer) for optimizer in (qs.AdaSGD(), qs.AdamMini())]
     assert abs(runs[0].loss[-1] / runs[1].loss[-1] - 1) > 0.1
 
@@ -218,7 +217,7 @@ def test_on_a_block_alone_one_v_for_all_is_another_method():
 @pytest.mark.parametrize("beta", [0.5, 0.95, 0.99])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_variance_form_is_adam_with_equal_betas(name, beta):
-    """Algebraically the same; v − m² and the variance are rounded otherwise, and drift apart with the steps."""
+    """Algebraically the same; v − m² and the variance round differently, and drift apart with the steps."""
     problem = PROBLEMS[name]
     runs = [
         solve(problem, optimizer)
@@ -238,11 +237,11 @@ def test_muon_s_steps_are_nearly_orthogonal_matrices():
     assert np.median(values[:, 0] / values[:, -1]) > 3
 
 
-# What is true of every step
+# Properties of every step
 
 
 def errors(problem, optimizer, steps, **how):
-    """The errors after 0, 1, … steps, each from a run of its own."""
+    """The errors after 0, 1, … steps, each from a separate run."""
     return np.array([solve(problem, optimizer, max_steps=t, **how).w for t in range(steps + 1)]) - problem.minimizer
 
 
@@ -270,13 +269,13 @@ def test_masks_let_whole_blocks_or_single_elements_through(kind, mask):
     problem, steps = PROBLEMS["blocks of 1, 2, 4, 12"], 60
     moved = np.diff(errors(problem, kind(mask=mask, keep=0.4), steps), axis=0) != 0
     count, repeats = (4, problem.sizes) if mask == "block" else (problem.dim, 1)
-    drawn = [np.repeat(noise.uniforms(SEED, t, count) < 0.4, repeats) for t in range(1, steps + 1)]
+    drawn = [np.repeat(oracles.uniforms(SEED, t, count) < 0.4, repeats) for t in range(1, steps + 1)]
     assert_array_equal(moved, drawn)
     assert 0.3 < np.mean(drawn, axis=0)[0] < 0.5
 
 
 @pytest.mark.slow
-def test_masks_are_the_seed_s():
+def test_masks_depend_on_the_seed():
     problem, optimizer = PROBLEMS["case 4"], qs.SkipUpdate()
     first, again, other = (solve(problem, optimizer, seed=seed) for seed in (3, 3, 4))
     assert_array_equal(first.loss, again.loss)
@@ -286,7 +285,7 @@ def test_masks_are_the_seed_s():
 
 
 @pytest.mark.parametrize("kind", compiled(kind for kind in optimizers.OPTIMIZERS.values() if kind is not qs.FrozenAdam))
-def test_a_coordinate_without_gradient_stays(kind):
+def test_a_coordinate_without_gradient_does_not_move(kind):
     """On a diagonal problem, at the minimum in all coordinates but one, and without eps: steps of 0, not 0/0."""
     problem = qs.case(3, rotation=0, minimizer="zero")  # where weight decay does not move it either
     settings = {"eps": 0.0} if hasattr(kind(), "eps") else {}
@@ -327,7 +326,7 @@ def test_a_lane_is_the_same_bit_for_bit_among_1_5_and_64(kind, fastest_kernels):
     assert len({run.last_step for run in lanes}) > 1 or len({run.loss[-1] for run in lanes}) > 30  # they do differ
 
 
-# What is refused
+# Refused settings
 
 
 @pytest.mark.parametrize(
@@ -336,7 +335,10 @@ def test_a_lane_is_the_same_bit_for_bit_among_1_5_and_64(kind, fastest_kernels):
         (lambda: qs.SGD(lr=None), "sgd.lr must be a finite number above 0, got None"),
         (lambda: qs.SGD(momentum=1), "sgd.momentum must be a finite number at least 0 and below 1, got 1"),
         (lambda: qs.SGD(nesterov=1), "sgd.nesterov must be True or False, got 1"),
-        (lambda: qs.SGD(nesterov=True), "sgd.nesterov needs a momentum above 0 and no dampening, got momentum=0 and"),
+        (
+            lambda: qs.SGD(nesterov=True),
+            "sgd.nesterov requires a momentum above 0 and no dampening, got momentum=0",
+        ),
         (lambda: qs.SGD(momentum=0.9, dampening=0.1, nesterov=True), "got momentum=0.9 and dampening=0.1"),
         (lambda: qs.SGD(weight_decay=-1), "sgd.weight_decay must be a finite number at least 0, got -1"),
         (lambda: qs.RMSProp(alpha=1.5), "rmsprop.alpha must be a finite number at least 0 and below 1, got 1.5"),
@@ -367,7 +369,7 @@ def test_a_lane_is_the_same_bit_for_bit_among_1_5_and_64(kind, fastest_kernels):
         (lambda: qs.Magma(smoothing=1), "magma.smoothing must be a finite number at least 0 and below 1, got 1"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)
 
 

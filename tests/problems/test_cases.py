@@ -1,4 +1,4 @@
-"""The published cases, to the letter."""
+"""The published cases, exactly as published."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import quadsim as qs
 
 
-def test_case_3_and_case_4_are_the_paper_s():
+def test_case_3_and_case_4_equal_the_paper():
     assert [list(part) for part in qs.case(3).eigenvalues] == [[1, 2, 3], [99, 100, 101], [4998, 4999, 5000]]
     assert [list(part) for part in qs.case(4).eigenvalues] == [[1, 99, 4998], [2, 100, 4999], [3, 101, 5000]]
     assert qs.case(3).block_kappas == (3.0, 101 / 99, 5000 / 4998)
@@ -22,7 +22,7 @@ def test_condition_number_5000_for_every_seed(number, seed):
 
 
 @pytest.mark.parametrize("kappa", [3, 10, 1e3, 1e6])
-def test_at_another_kappa_case_3_keeps_its_blocks_and_case_4_deals_the_same_nine(kappa):
+def test_at_another_kappa_case_3_keeps_its_blocks_and_case_4_partitions_the_same_nine(kappa):
     three, four = qs.case(3, kappa=kappa), qs.case(4, kappa=kappa)
     assert three.kappa == four.kappa == kappa
     assert_allclose(three.block_kappas, qs.case(3).block_kappas, rtol=1e-14)
@@ -30,7 +30,7 @@ def test_at_another_kappa_case_3_keeps_its_blocks_and_case_4_deals_the_same_nine
 
 
 @pytest.mark.parametrize("map", ["affine", "geometric"])
-def test_map_chooses_another_way(map):
+def test_another_map(map):
     problem = qs.case(3, kappa=100, map=map)
     assert problem.kappa == 100
     assert problem.block_kappas != qs.case(3).block_kappas
@@ -75,5 +75,5 @@ def test_heterogeneity_leads_from_case_4_to_case_3():
         (lambda: qs.case(3, block_size=0), "block_size must be a whole number from 1 to 2048, got 0"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

@@ -1,4 +1,4 @@
-"""The minimizer: drawn by default where a problem is published, and without effect on what is translation-invariant."""
+"""The minimizer: drawn by default for published problems, and without effect on translation-invariant optimizers."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ DECAYING = [name for name, kind in OPTIMIZERS.items() if "weight_decay" in kind(
 
 
 def settings_of(name):
-    """Each optimizer with a learning rate that it can use, and twice where weight decay decides."""
+    """Each optimizer with a suitable learning rate, with and without weight decay where it has one."""
     made = OPTIMIZERS[name](lr=1e-3) if OPTIMIZERS[name]().lr is None else OPTIMIZERS[name]()
     if name not in DECAYING:
         return [made]
@@ -32,7 +32,7 @@ def both(optimizer, **how):
 
 
 @pytest.mark.parametrize("optimizer", compiled(one for name in OPTIMIZERS for one in settings_of(name)))
-def test_an_optimizer_knows_whether_it_is_translation_invariant(optimizer):
+def test_translation_invariance_is_as_declared(optimizer):
     """Bit-identical paths of the error for two minimizers, or different ones, as the optimizer says."""
     zero, gaussian = both(optimizer)
     if optimizer.translation_invariant:
@@ -86,7 +86,7 @@ def test_closed_forms_do_not_see_the_minimizer(optimizer, start):
     assert runs[0].steps_to_tol == runs[1].steps_to_tol
 
 
-def test_the_minimizer_is_a_stream_of_its_own():
+def test_the_minimizer_has_its_own_stream():
     problem = qs.case(3, seed=11)
     assert problem.minimizer_kind == "gaussian"
     assert_array_equal(problem.minimizer, stream(11, "minimizer").standard_normal(9))
@@ -98,7 +98,7 @@ def test_the_minimizer_is_a_stream_of_its_own():
     assert np.abs(qs.case(3, seed=12).minimizer - problem.minimizer).min() > 1e-6
 
 
-def test_own_problems_keep_their_minimizer_at_zero():
+def test_user_defined_problems_have_their_minimizer_at_zero():
     for problem in (qs.BlockQuadratic.from_spectra([[1, 2]]), qs.BlockQuadratic.from_blocks([np.eye(2)])):
         assert_array_equal(problem.minimizer, [0, 0])
         assert problem.minimizer_kind == "zero"
@@ -120,7 +120,7 @@ def test_own_problems_keep_their_minimizer_at_zero():
         (lambda: qs.case(3, minimizer=np.ones(9), h=np.ones(9)), "give minimizer or h, not both"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, message, check_refused):
+def test_bad_input_is_refused(call, message, check_refused):
     check_refused(call, message)
 
 
@@ -133,17 +133,20 @@ def test_a_run_reports_where_it_started():
     assert qs.solve(problem, [qs.GD()], max_steps=1).table()["minimizer"].tolist() == ["gaussian"]
 
 
-def run_json(folder, *words):
+def run_json(folder, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "quadsim", *words, "--json", f"out={folder}"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "quadsim", *arguments, "--json", f"out={folder}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return json.loads(done.stdout)
 
 
 def test_the_command_line_draws_it_and_names_it(tmp_path):
     """Frozen Adam and GD take the same steps for either minimizer; ones is the initial error, not the point."""
-    words = ("case=3", "optimizers=gd,frozen-adam", "kappa=50", "start=ones")
-    drawn, zero = run_json(tmp_path, *words), run_json(tmp_path, *words, "minimizer=zero")
+    arguments = ("case=3", "optimizers=gd,frozen-adam", "kappa=50", "start=ones")
+    drawn, zero = run_json(tmp_path, *arguments), run_json(tmp_path, *arguments, "minimizer=zero")
     assert drawn["problem"]["minimizer"] == "gaussian"
     assert zero["problem"]["minimizer"] == "zero"
     assert [run["steps_to_tol"] for run in drawn["runs"]] == [run["steps_to_tol"] for run in zero["runs"]]
@@ -156,7 +159,7 @@ def test_the_command_line_draws_it_and_names_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_weight_decay_does_not_win_by_pulling_to_the_answer():
+def test_weight_decay_does_not_win_by_pulling_to_the_minimizer():
     """Case 4, the settings of a comparison that a minimizer at zero decides by 32 decades."""
     rates = {"lr": [0.03, 0.1, 0.3], "weight_decay": [0.0, 0.1, 1.0]}
     how = {

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim.engine.compiled import random as kernel_random
-from quadsim.problems import noise
+from quadsim.problems.noise import FACTORS, run_key
 
 NOISES = [
     qs.Noise(batch=3),
@@ -28,11 +29,11 @@ PROBLEMS = {
 
 
 def loop(problem, lr, how, seed, steps):
-    """SGD in numpy, with the gradients that `noise` says a step sees: losses before each step and at the end."""
+    """SGD in numpy with `oracles.noisy_gradient`: losses before each step and at the end."""
     e, losses = problem.initial_error(seed), []
     for t in range(1, steps + 2):
         losses.append(problem.loss(e + problem.minimizer))
-        e = e - lr * noise.gradient(how, problem, e, seed, t)
+        e = e - lr * oracles.noisy_gradient(how, problem, e, seed, t)
     return losses
 
 
@@ -48,8 +49,8 @@ def test_gd_under_noise_is_the_numpy_loop(name, how):
 
 @pytest.mark.parametrize("count", [6, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", NOISES[:2] + NOISES[-1:], ids=str)
-def test_a_run_s_noise_is_its_own(how, count, fastest_kernels):
-    """Bit for bit the same for 1, 6 and 64 lanes, for 1 and 2 threads, wherever the lane stands."""
+def test_the_noise_of_a_run_depends_on_its_seed_alone(how, count, fastest_kernels):
+    """Bit for bit the same for 1, 6 and 64 lanes, for 1 and 2 threads, at any position of the lane."""
     problem = PROBLEMS["case 3"]
     alone = [
         qs.solve(problem, kind(lr=1e-4), noise=how, seed=seed, max_steps=150, tol=0)
@@ -88,16 +89,16 @@ def test_a_given_start_keeps_the_noise_of_its_seed():
     assert quiet.seed is None  # nothing of it was used
 
 
-@pytest.mark.parametrize("factor", noise.FACTORS)
+@pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_factors_are_factors(name, factor):
+def test_the_factors_multiply_to_the_hessian(name, factor):
     problem = PROBLEMS[name]
     for a, block in zip(qs.Noise(batch=1, factor=factor).examples(problem), problem.blocks, strict=True):
         assert_allclose(a.T @ a, block, atol=1e-12 * np.abs(block).max())
         assert len(a) == 1 or (factor == "root") == np.allclose(a, a.T, atol=1e-9)
 
 
-@pytest.mark.parametrize("factor", noise.FACTORS)
+@pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("batch", [1, 4, 6, 9])
 def test_minibatches_are_fair_over_all_choices(batch, factor):
     """The mean over every possible minibatch is the full gradient; a mean over the drawn ones comes near it."""
@@ -110,34 +111,34 @@ def test_minibatches_are_fair_over_all_choices(batch, factor):
     assert_allclose(np.mean(seen, axis=0), problem.hvp(e), rtol=1e-10)
 
 
-def test_every_set_of_rows_is_as_likely():
-    """All 84 choices of 3 of 9 come up as often, within 5 standard deviations; so for 6 of 9, drawn as complements."""
+def test_every_set_of_rows_is_equally_likely():
+    """All 84 choices of 3 of 9 come up equally often, within 5 standard deviations; also 6 of 9, the complements."""
     for batch in (3, 6):
         counts = dict.fromkeys(itertools.combinations(range(9), batch), 0)
         for step in range(1, 20_001):
-            counts[tuple(noise.rows(11, step, batch, 9))] += 1
+            counts[tuple(oracles.minibatch_rows(11, step, batch, 9))] += 1
         expected = 20_000 / len(counts)
         assert max(abs(count - expected) for count in counts.values()) < 5 * np.sqrt(expected)
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(1, 10**12), st.integers(1, 40), st.data())
 @settings(max_examples=50)
-def test_rows_are_distinct_and_as_many_as_asked(seed, step, count, data):
+def test_rows_are_distinct_and_as_many_as_the_batch(seed, step, count, data):
     batch = data.draw(st.integers(1, count))
-    found = noise.rows(seed, step, batch, count)
+    found = oracles.minibatch_rows(seed, step, batch, count)
     assert len(set(found)) == batch
     assert set(found) <= set(range(count))
 
 
 def test_the_kernel_s_words_are_numpy_s():
-    key = noise.run_key(5)
-    for step, use in ((1, noise.BATCH), (3, noise.LABELS), (10**11, noise.RULE)):
+    key = run_key(5)
+    for step, use in ((1, oracles.BATCH), (3, oracles.LABELS), (10**11, oracles.RULE)):
         ours = [int(word) for place in range(3) for word in kernel_random.philox(key, place, step, use)]
-        assert ours == [int(word) for word in noise.words(5, step, 12, use)]
+        assert ours == [int(word) for word in oracles.random_words(5, step, 12, use)]
 
 
 def test_gaussian_numbers_are_those_of_the_inverse_distribution():
-    """Wichura's polynomials against scipy's ndtri, from the middle to the outermost numbers there are."""
+    """Wichura's polynomials against scipy's ndtri, from the middle to the extreme ends."""
     from scipy.special import ndtri
 
     inner = np.random.default_rng(0).integers(0, 2**64, size=2000, dtype=np.uint64)
@@ -155,7 +156,7 @@ def test_label_noise_has_the_covariance_of_least_squares():
     """At the minimum the gradient is (σ/n)·Xᵀξ, of covariance σ²H/n."""
     problem, sigma = PROBLEMS["case 3"], 0.7
     how = qs.Noise("labels", sigma)
-    seen = np.array([noise.gradient(how, problem, np.zeros(9), 1, t) for t in range(1, 4001)])
+    seen = np.array([oracles.noisy_gradient(how, problem, np.zeros(9), 1, t) for t in range(1, 4001)])
     scale = np.sqrt(np.diag(problem.hessian()))
     cov = np.cov(seen.T) / np.outer(scale, scale)
     assert_allclose(

@@ -1,4 +1,4 @@
-"""The problem: matrices, bases, the gap, and what is refused."""
+"""The problem: matrices, bases, the gap, and refused input."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim._random import stream
-from quadsim.problems.bases import _cached_basis, haar_basis, partial_rotation
+from quadsim.problems.bases import _basis, haar_basis, partial_rotation
 from quadsim.problems.linear_algebra import SMALL_BLOCK
 
 SPECTRA = [[5.0], [1.0, 20.0], [3.0, 4.0, 7.0, 50.0, 100.0]]
@@ -81,8 +81,8 @@ def test_the_seed_fixes_the_bases():
 
 @pytest.mark.parametrize("n", [3, 40], ids=["kept", "not kept"])
 @pytest.mark.parametrize("rotation", [0.5, 1])
-def test_bases_are_drawn_afresh_or_as_good(n, rotation):
-    """A basis that is kept is the one that would be drawn, and nobody can change it."""
+def test_a_cached_basis_equals_a_new_one_and_is_read_only(n, rotation):
+    """A cached basis is the one that would be drawn, and it is read-only."""
     values = np.linspace(1, 2, n)
     for _ in range(2):
         q = partial_rotation(haar_basis(n, stream(5, "basis", 0)), rotation)
@@ -91,10 +91,10 @@ def test_bases_are_drawn_afresh_or_as_good(n, rotation):
         assert_array_equal(problem.blocks[0], (block + block.T) / 2)
         if n <= SMALL_BLOCK:
             with pytest.raises(ValueError, match="read-only"):
-                _cached_basis(n, 5, 0, rotation)[0] = 1
+                _basis(n, 5, 0, rotation)[0] = 1
 
 
-def test_a_start_is_the_caller_s_own(problem):
+def test_a_start_is_a_copy(problem):
     start = problem.initial_error(4)
     start[:] = 0
     assert_array_equal(problem.initial_error(4), stream(4, "start").standard_normal(8))
@@ -102,7 +102,7 @@ def test_a_start_is_the_caller_s_own(problem):
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1", [1]], ids=repr)
-def test_a_seed_is_checked_also_where_its_draw_is_kept(problem, seed, check_refused):
+def test_a_seed_is_checked_even_if_its_draw_is_cached(problem, seed, check_refused):
     qs.BlockQuadratic.from_spectra(SPECTRA, seed=1)
     problem.start(1)
     check_refused(lambda: qs.BlockQuadratic.from_spectra(SPECTRA, seed=seed), "seed must be a whole number")
@@ -111,8 +111,8 @@ def test_a_seed_is_checked_also_where_its_draw_is_kept(problem, seed, check_refu
 
 @pytest.mark.parametrize("spectra", [[[1, 2, 3], [4, 5, 60]], SPECTRA], ids=["one size", "sizes"])
 @pytest.mark.parametrize("rotation", [0, 1])
-def test_eigenvectors_are_each_block_s_own(spectra, rotation):
-    """Whether or not all blocks went to LAPACK together, to the last bit; the axes have no matrix."""
+def test_eigenvectors_of_each_block(spectra, rotation):
+    """Bit-identical whether or not LAPACK gets all blocks in one call; None stands for the unit vectors."""
     problem = qs.BlockQuadratic.from_spectra(spectra, seed=1, rotation=rotation)
     size = np.linspace(1, 2, problem.dim)
     for block, found in zip(problem.blocks, problem.eigenvectors, strict=True):
@@ -125,8 +125,8 @@ def test_eigenvectors_are_each_block_s_own(spectra, rotation):
         assert_allclose(scaled @ vectors, vectors * values, atol=1e-13 * values.max())
 
 
-def test_a_block_that_has_no_cholesky_factor_leaves_those_of_the_others():
-    """Positive definite only just: this one falls back to the usual method, alone."""
+def test_a_block_without_a_cholesky_factor_does_not_affect_the_others():
+    """A barely positive definite block falls back to `eigh`, and only this one."""
     good, bad = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 2.0], [2.0, 1.0]])
     problem = qs.BlockQuadratic((good, bad), (np.array([1.0, 3.0]), np.array([1.0, 3.0])), np.zeros(4))
     (values, _), (others, _) = problem.scaled_eigen(np.ones(4))
@@ -134,7 +134,7 @@ def test_a_block_that_has_no_cholesky_factor_leaves_those_of_the_others():
     assert_allclose(others, [-1, 3], rtol=1e-14)
 
 
-def test_blocks_draw_their_bases_from_streams_of_their_own():
+def test_each_block_draws_its_basis_from_its_own_stream():
     """Adding a block changes no other block."""
     two = qs.BlockQuadratic.from_spectra(SPECTRA[1:], seed=3)
     three = qs.BlockQuadratic.from_spectra([*SPECTRA[1:], [1.0, 2.0]], seed=3)
@@ -163,7 +163,7 @@ def test_the_rotation_is_a_geodesic(n, seed):
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_half_turns_come_in_pairs(n):
-    """-1 has no single logarithm; two of them are a turn by pi."""
+    """An eigenvalue -1 has no real logarithm; a pair of them is a rotation by pi."""
     half = partial_rotation(-np.eye(n), 0.5)
     assert_allclose(half @ half, -np.eye(n), atol=1e-15)
     assert_allclose(half.T @ half, np.eye(n), atol=1e-15)
@@ -187,7 +187,7 @@ def test_rotation_0_is_diagonal_and_1_is_the_default():
     assert_array_equal(qs.case(3, rotation=1.0).hessian(), qs.case(3).hessian())
 
 
-def test_a_whole_basis_dissolves_the_blocks():
+def test_a_basis_of_the_whole_space_makes_one_block():
     problem = qs.case(3, span="whole")
     assert problem.sizes == (9,)
     assert problem.kappa == 5000
@@ -198,8 +198,8 @@ def test_from_blocks_finds_the_eigenvalues():
     given = qs.BlockQuadratic.from_spectra(SPECTRA, seed=1)
     found = qs.BlockQuadratic.from_blocks(given.blocks, minimizer=MINIMIZER)
     assert_array_equal(found.hessian(), given.hessian())
-    for mine, theirs in zip(found.eigenvalues, SPECTRA, strict=True):
-        assert_allclose(mine, theirs, rtol=1e-12)
+    for values, expected in zip(found.eigenvalues, SPECTRA, strict=True):
+        assert_allclose(values, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_from_blocks_finds_the_eigenvalues():
         (lambda b: b.from_spectra([[1, 2]]).grad("ab"), "w must be 2 numbers, got 'ab'"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(lambda: call(qs.BlockQuadratic), sentence)
 
 

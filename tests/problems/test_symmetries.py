@@ -1,4 +1,4 @@
-"""Invariances (ledger 6): what leaves an optimizer's path alone, and what does not."""
+"""Invariances (ledger 6): transformations that do, and that do not, change an optimizer's path."""
 
 import numpy as np
 import pytest
@@ -36,8 +36,8 @@ def test_gd_commutes_with_rotations(seed):
     turned = [t @ block @ t.T for t, block in zip(q, blocks, strict=True)]
     for optimizer in (qs.GD(lr=1e-3), qs.BlockGD(lr=1e-3)):
         straight = path(blocks, e, optimizer)
-        there = path(turned, np.concatenate([q[0] @ e[:4], q[1] @ e[4:]]), optimizer)
-        back = np.concatenate([q[0].T @ there[:4], q[1].T @ there[4:]])
+        rotated_path = path(turned, np.concatenate([q[0] @ e[:4], q[1] @ e[4:]]), optimizer)
+        back = np.concatenate([q[0].T @ rotated_path[:4], q[1].T @ rotated_path[4:]])
         assert_allclose(back, straight, atol=1e-13)
 
 
@@ -46,8 +46,8 @@ def test_gd_commutes_with_rotations(seed):
 def test_adam_does_not_commute_with_rotations(seed, optimizer):
     blocks, e = draw(seed)
     q = haar_basis(4, stream(seed, "turn", 0))
-    there = path([q @ blocks[0] @ q.T, blocks[1]], np.concatenate([q @ e[:4], e[4:]]), optimizer)
-    back = np.concatenate([q.T @ there[:4], there[4:]])
+    rotated_path = path([q @ blocks[0] @ q.T, blocks[1]], np.concatenate([q @ e[:4], e[4:]]), optimizer)
+    back = np.concatenate([q.T @ rotated_path[:4], rotated_path[4:]])
     assert np.linalg.norm(back - path(blocks, e, optimizer)) > 0.01
 
 
@@ -74,7 +74,7 @@ def test_sign_flips_are_exact_to_the_bit(seed, optimizer):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("optimizer", ADAMS, ids=repr)
 def test_adam_does_not_see_the_scale_of_a_block(seed, optimizer):
-    """Powers of two leave every bit in place; GD, the control, is thrown far off."""
+    """Powers of two leave every bit in place; GD, the control, changes a lot."""
     blocks, e = draw(seed)
     scaled = [blocks[0] * 2.0**-7, blocks[1] * 2.0**5]
     assert_array_equal(path(scaled, e, optimizer), path(blocks, e, optimizer))
@@ -104,7 +104,7 @@ def test_the_minimizer_is_only_a_shift(seed, optimizer):
     assert_array_equal(moved.w, still.w + shift)
 
 
-def test_under_gd_case_3_and_case_4_have_one_law():
+def test_under_gd_cases_3_and_4_have_the_same_distribution():
     """The spectrum alone decides if the start is isotropic; 300 draws of each, a two-sample Kolmogorov–Smirnov test.
 
     At the 1 % level the distance of two samples of 300 stays below 1.63·sqrt(2/300) = 0.133.
@@ -123,7 +123,7 @@ def test_under_gd_case_3_and_case_4_have_one_law():
     assert np.abs(shares[0] - shares[1]).max() < 0.133
 
 
-def test_frozen_adam_tells_case_3_from_case_4():
-    """The control of the one above."""
+def test_frozen_adam_distinguishes_case_3_from_case_4():
+    """The control for the test above."""
     ke = {n: [qs.theory.kappa_eff(qs.case(n, seed=s), qs.case(n).start(s)) for s in range(300)] for n in (3, 4)}
     assert np.median(ke[4]) > 50 * np.median(ke[3])

@@ -33,7 +33,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_they_are_those_that_deal_makes(sizes):
+def test_arrangements_are_those_that_partition_makes(sizes):
     eigenvalues = np.arange(1.0, sum(sizes) + 1)
     every = arrangements(eigenvalues, list(sizes))
     expected = brute_force(eigenvalues, list(sizes), every.exchanges)
@@ -43,7 +43,7 @@ def test_they_are_those_that_deal_makes(sizes):
 
 
 @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 7.0]), min_size=1, max_size=14), st.integers(1, 5))
-def test_equal_eigenvalues_make_no_arrangement_of_their_own(eigenvalues, blocks):
+def test_exchanging_equal_eigenvalues_makes_no_new_arrangement(eigenvalues, blocks):
     blocks = min(blocks, len(eigenvalues))
     every = arrangements(eigenvalues, blocks)
     assert len(every) == len(brute_force(eigenvalues, blocks, every.exchanges))
@@ -58,7 +58,7 @@ def test_two_heterogeneities_are_one_arrangement_if_and_only_if_the_blocks_are_e
 
 
 @pytest.mark.parametrize(("count", "size"), [(3, 3), (3, 30), (4, 30), (2, 9)])
-def test_the_breaks_are_where_deal_changes(count, size):
+def test_the_breaks_are_where_partition_changes(count, size):
     eigenvalues = np.arange(1.0, count * size + 1)
     every = arrangements(eigenvalues, count)
     for number, edge in enumerate(every.breaks):
@@ -71,7 +71,7 @@ def test_the_breaks_are_where_deal_changes(count, size):
 
 
 def test_cases_3_and_4_have_five():
-    """The ranges that were found by trying values: 0 to .055, .06 to .385 and so on."""
+    """The ranges found by trying values: 0 to .055, .06 to .385 and so on."""
     every = arrangements(np.concatenate(qs.case_spectra(3)), 3)
     assert len(every) == 5
     assert [every.index(share) for share in (0, 0.055, 0.06, 0.385, 0.39, 0.83, 0.84, 0.94, 0.945, 1)] == [
@@ -92,12 +92,12 @@ def test_a_large_problem_is_counted_without_trying():
         (lambda: arrangements([1, 2], 2).index(1.5), "heterogeneity must be a finite number at least 0 and at most 1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call, sentence):
+def test_bad_input_is_refused(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
 
-# ---- wherever the key is used
+# ---- in commands and figures
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_sweep_says_how_many_and_marks_its_rows(command):
     assert "heterogeneity: 3 values, 3 of 5 distinct arrangements" in out
 
 
-def test_two_block_sizes_are_counted_apart(command):
+def test_two_block_sizes_are_counted_separately(command):
     _, out, _ = command(
         "sweep case=3 block_size=3,30 span=blocks,whole heterogeneity=0,0.01,1 optimizers=gd store=h.db"
     )

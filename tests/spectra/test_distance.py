@@ -1,4 +1,4 @@
-"""Densities and Jensen–Shannon distances, against scipy, by hand, and by what must hold of any."""
+"""Densities and Jensen–Shannon distances, against scipy, formulas, and the properties of any distance."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_a_density_is_a_mixture_of_gaussians():
     )
 
 
-def test_scale_tenth_forgets_the_scale():
+def test_scale_tenth_removes_the_scale():
     values = np.linspace(1, 20, 12)
     one, other = exact("one", values), exact("other", 1000 * values)
     assert js_distance(one, other) > 0.69
@@ -38,7 +38,7 @@ def test_scale_tenth_forgets_the_scale():
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.lists(st.floats(-3, 3), min_size=1, max_size=8))
-def test_a_distance_is_symmetric_bounded_and_scipys(one, other):
+def test_a_distance_is_symmetric_bounded_and_equals_scipy(one, other):
     one, other = exact("one", one), exact("other", other)
     found = js_distance(one, other, sigma=0.05)
     assert 0 <= found <= np.log(2) * (1 + 1e-12)

@@ -1,4 +1,4 @@
-"""Measured spectra: the library, files of users' own, samples from them, and the cases built on them."""
+"""Measured spectra: the library, users' files, samples from them, and the cases built on them."""
 
 import contextlib
 import json
@@ -31,21 +31,21 @@ def block():
 
 
 @pytest.mark.parametrize("name", LIBRARY)
-def test_what_is_shipped_says_where_it_comes_from(name):
+def test_shipped_spectra_record_their_provenance(name):
     measured = qs.spectra.load(name)
     assert measured.finished
-    told = measured.provenance["settings"]
+    facts = measured.provenance["settings"]
     for key in ("model", "architecture", "parameters", "mode", "curvature", "steps", "probes", "seed", "versions"):
-        assert told[key], key
-    assert len(told["data"]["sha256"]) == 64
-    assert told["data"]["source"]
-    assert measured.provenance["command"].startswith(f"python -m quadsim measure model={told['model']} ")
+        assert facts[key], key
+    assert len(facts["data"]["sha256"]) == 64
+    assert facts["data"]["source"]
+    assert measured.provenance["command"].startswith(f"python -m quadsim measure model={facts['model']} ")
     assert measured.provenance["date"] >= "2026"
     for one in measured.blocks.values():
-        assert one.probes == told["probes"]
+        assert one.probes == facts["probes"]
         assert sum(measured.provenance["blocks"][one.name]["seconds"]) > 0
         for nodes, weights, residuals in zip(one.nodes, one.weights, one.residuals, strict=True):
-            assert nodes.size == weights.size == residuals.size == min(told["steps"], one.size)
+            assert nodes.size == weights.size == residuals.size == min(facts["steps"], one.size)
             assert (np.diff(nodes) >= 0).all()
             assert_allclose(weights.sum(), 1, rtol=1e-12)
             assert (weights >= 0).all()
@@ -66,10 +66,10 @@ def test_measured_cases_have_condition_number_5000(number, seed):
     assert_allclose(np.linalg.cond(problem.hessian()), 5000, rtol=1e-8)
 
 
-def test_gpt2_is_the_true_one_and_starts_at_ln_of_its_vocabulary():
-    told = qs.spectra.load("gpt2").provenance
-    assert told["settings"]["parameters"] == 124_439_808
-    assert abs(told["loss"] - np.log(50257)) < 0.15
+def test_gpt2_has_its_size_and_a_loss_of_ln_of_its_vocabulary():
+    facts = qs.spectra.load("gpt2").provenance
+    assert facts["settings"]["parameters"] == 124_439_808
+    assert abs(facts["loss"] - np.log(50257)) < 0.15
 
 
 def test_scale_separates_gpt2_from_resnet18():
@@ -112,7 +112,7 @@ def test_other_keys_of_a_measured_case():
 
 @settings(max_examples=60)
 @given(size=st.integers(1, 45), seed=st.integers(0, 2**40), sign=st.sampled_from(sorted(qs.spectra.SIGNS)))
-def test_every_rule_draws_what_it_says(size, seed, sign):
+def test_every_sampling_draws_as_described(size, seed, sign):
     rng = np.random.default_rng(0)
     nodes = np.sort(np.where(rng.random(60) < 0.2, -1, 1) * np.geomspace(1e-6, 10, 60))
     one = MeasuredBlock("b", 1000, (nodes,), (np.full(60, 1 / 60),), (np.zeros(60),))
@@ -153,7 +153,7 @@ def test_mass_follows_the_weights(block):
     assert abs((drawn == heaviest).mean() - share) < 4 * np.sqrt(share * (1 - share) / 20_000)
 
 
-def test_blocks_are_drawn_apart():
+def test_blocks_are_drawn_independently():
     """A block's draw depends on its own name, not on its neighbours."""
     resnet = qs.spectra.load("resnet18")
     alone = qs.spectra.sample_blocks(resnet, ["fc"], 30, seed=5)[0]
@@ -161,7 +161,7 @@ def test_blocks_are_drawn_apart():
     assert list(alone) == list(among)
 
 
-def test_a_users_own_files(tmp_path):
+def test_files_of_a_user(tmp_path):
     one, other = np.array([1.0, 2, 3]), np.array([10.0, 20])
     np.savez(tmp_path / "own.npz", one=one, other=other)
     (tmp_path / "wide.csv").write_text("one,other\n1,10\n2,20\n3,\n")
@@ -175,11 +175,11 @@ def test_a_users_own_files(tmp_path):
         assert_allclose(np.concatenate(problem.eigenvalues), [1, 4 / 3, 11 / 3, 7])
 
 
-def test_a_measurement_survives_its_file(tmp_path, block):
-    told = {"settings": {"steps": 60}, "finished": True, "blocks": {"b": {"size": 1000}}, "name": "net"}
-    files.write(tmp_path / "net.npz", Measured("net", {"b": block}, told))
+def test_a_measurement_is_written_and_read_back(tmp_path, block):
+    facts = {"settings": {"steps": 60}, "finished": True, "blocks": {"b": {"size": 1000}}, "name": "net"}
+    files.write(tmp_path / "net.npz", Measured("net", {"b": block}, facts))
     again = qs.spectra.load(tmp_path / "net.npz")
-    assert again.provenance == told
+    assert again.provenance == facts
     for before, after in zip(block.nodes, again.blocks["b"].nodes, strict=True):
         assert (before == after).all()
     files.write(tmp_path / "two.npz", again)
@@ -187,7 +187,7 @@ def test_a_measurement_survives_its_file(tmp_path, block):
 
 
 def damaged(tmp_path):
-    """Files that are not spectra, each with what is said of it."""
+    """Files that are not spectra, each with a part of the error message."""
     good = (tmp_path / "good.npz", tmp_path / "other")
     np.savez(good[0], a=np.arange(3.0))
     content = good[0].read_bytes()
@@ -209,18 +209,19 @@ def damaged(tmp_path):
     yield "head.csv", b"a,b\n", "holds no eigenvalues"
     yield "wide.csv", b"a,b\n1,2,3\n", "line 2: 3 cells under 2 names"
     yield "twice.csv", b"a,a\n1,2\n", "two columns with the same name"
-    yield "inf.csv", b"a\n1\ninf\n", "eigenvalues must be finite"
+    yield "inf.csv", b"a\n1\ninf\n", "line 3: 'inf' is not a number"
+    yield "large.csv", b"a\n1\n1e400\n", "eigenvalues must be finite"
     yield "index.csv", b",a\n0,5\n1,6\n", "line 2: 0 is in a column without a name"
     yield "blank.csv", b"a,b\n\n\n1,2\n3,1_000\n", "line 5: '1_000' is not a number"
-    told = {"settings": {"steps": 3}, "blocks": {"a": {"size": 3}}}
+    facts = {"settings": {"steps": 3}, "blocks": {"a": {"size": 3}}}
     rows = np.array([[1.0, 2.0], [0.5, 0.5], [0.0, 0.0]])
     changes = {"weights": rows * [[1], [-1], [1]], "order": rows[:, ::-1], "shape": rows[:2], "none": rows[:, :0]}
     for name, changed in changes.items():
-        np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told)), **{"a/0": changed})
+        np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(facts)), **{"a/0": changed})
         yield f"{name}-changed.npz", (tmp_path / "c.npz").read_bytes(), "or is damaged"
-    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told | {"x": float("nan")})), **{"a/0": rows})
+    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(facts | {"x": float("nan")})), **{"a/0": rows})
     yield "constant.npz", (tmp_path / "c.npz").read_bytes(), "or is damaged"
-    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(told)), **{"a/5": rows})
+    np.savez(tmp_path / "c.npz", provenance=np.array(json.dumps(facts)), **{"a/5": rows})
     yield "probe.npz", (tmp_path / "c.npz").read_bytes(), "or is damaged"
     yield "binary.csv", bytes(range(256)), "not a CSV text"
     rng = np.random.default_rng(0)
@@ -249,7 +250,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path, capsys):
         assert not (tmp_path / "out").exists()
 
 
-def test_a_bomb_is_not_unpacked(tmp_path):
+def test_a_zip_bomb_is_not_unpacked(tmp_path):
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", bytes(files.MAX_BYTES + 1))
@@ -257,7 +258,7 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         qs.spectra.load(path)
 
 
-def test_without_torch_measure_says_so():
+def test_measure_without_torch_is_refused():
     code = (
         "import sys; sys.modules['torch'] = None; from quadsim.cli.main import main; "
         "sys.exit(main(['measure', 'model=mlp']))"
@@ -279,7 +280,7 @@ def test_a_block_of_zeros_is_shown(tmp_path, capsys):
         assert err == ""
 
 
-def test_many_blocks_are_to_be_chosen_from(tmp_path, capsys):
+def test_blocks_must_be_chosen_if_there_are_many(tmp_path, capsys):
     from quadsim.cli import main as cli
 
     names = [f"b{number}" for number in range(50)]
@@ -288,12 +289,12 @@ def test_many_blocks_are_to_be_chosen_from(tmp_path, capsys):
     assert "has 50 blocks: choose up to 40 of them with blocks=" in capsys.readouterr().err
 
 
-def test_an_unknown_network_is_told_the_names():
+def test_the_error_for_an_unknown_network_lists_the_names():
     with pytest.raises(InputError, match=r"unknown network 'gpt3': .*resnet18"):
         qs.spectra.load("gpt3")
 
 
-def test_the_verb_lists_and_draws(tmp_path, capsys, monkeypatch):
+def test_the_spectra_command_lists_and_draws(tmp_path, capsys, monkeypatch):
     from quadsim.cli import main as cli
 
     monkeypatch.chdir(tmp_path)
@@ -314,7 +315,7 @@ def test_the_verb_lists_and_draws(tmp_path, capsys, monkeypatch):
         assert json.loads((tmp_path / f"there/{stem}.json").read_text(encoding="utf-8"))["command"].endswith(model)
 
 
-def test_the_cases_verb_draws_the_four(tmp_path, capsys, monkeypatch):
+def test_the_cases_command_draws_all_four(tmp_path, capsys, monkeypatch):
     from quadsim.cli import main as cli
 
     monkeypatch.chdir(tmp_path)

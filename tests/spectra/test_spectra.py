@@ -1,4 +1,4 @@
-"""Spectra: laws, maps to a condition number, dealing to blocks."""
+"""Spectra: laws, maps to a condition number, partition into blocks."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def test_log_uniform_is_uniform_on_a_log_scale():
 
 
 def test_marchenko_pastur_has_its_edges():
-    """Before the map onto [1, kappa], X'X/m lies on [(1-√γ)², (1+√γ)²]: the density's mean tells where 1 sits."""
+    """Before the map onto [1, kappa], X'X/m lies on [(1-√γ)², (1+√γ)²]: its mean gives the position of 1."""
     ratio = 0.25
     values = spectra.law("marchenko-pastur", 600, kappa=2.0, ratio=ratio) - 1  # on [0, 1]
     low, high = (1 - ratio**0.5) ** 2, (1 + ratio**0.5) ** 2
@@ -54,7 +54,7 @@ def test_power_law_is_a_straight_line_on_log_axes():
     assert_allclose(slopes, -np.log(1e4) / np.log(50), rtol=1e-9)
 
 
-def test_clusters_fall_into_their_number():
+def test_there_are_as_many_clusters_as_requested():
     values = spectra.law("clusters", 12, kappa=1e6, count=4, spread=0.01)
     assert (np.diff(np.log(values)) > np.log(5)).sum() == 3
 
@@ -115,7 +115,7 @@ def test_partition_keeps_the_eigenvalues_and_the_block_sizes(eigenvalues, blocks
     assert [part.size for part in partitioned] == [part.size for part in qs.partition(eigenvalues, blocks, 0)]
 
 
-def test_between_0_and_1_every_pair_trades_places_once_at_most():
+def test_between_0_and_1_every_pair_changes_its_order_at_most_once():
     eigenvalues = np.arange(1.0, 13.0)
     grid = [qs.partition(eigenvalues, 4, x) for x in np.linspace(0, 1, 401)]
     partitions = [tuple(tuple(part) for part in partitioned) for partitioned in grid]
@@ -157,5 +157,5 @@ def test_between_0_and_1_every_pair_trades_places_once_at_most():
         (lambda: spectra.by_block([[1e200]]), "must lie between 1e-60 and 1e+60, got 1e+200"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

@@ -118,7 +118,7 @@ def test_2b_the_sharp_form_of_the_theorem(values, seed):
 
 
 def test_2b_is_attained_and_half_of_it_fails():
-    """H = diag(1, k), |g0| = (G, g) with G ≥ g: the second mode dies at once, the first contracts by the bound (2d)."""
+    """H = diag(1, k), |g0| = (G, g) with G ≥ g: one step removes mode 2, mode 1 contracts by the bound (2d)."""
     problem = qs.BlockQuadratic.from_spectra([[1, 50]], rotation=0)
     w0 = np.array([3.0, 2.0 / 50])
     lr, bound = qs.theory.block_rate(problem, w0)
@@ -165,7 +165,7 @@ def test_the_study_s_four_numbers():
         assert abs(np.median(taken) / expected - 1) < within, (number, optimizer, np.median(taken))
 
 
-def test_seed_0_is_as_the_study_says():
+def test_seed_0_agrees_with_the_study():
     steps = {
         number: [
             qs.solve(qs.case(number), o, engine="compiled").steps_to_tol

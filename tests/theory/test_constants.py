@@ -1,4 +1,4 @@
-"""Constants of a problem and its start, against dense definitions and the bounds that tie them together."""
+"""Constants of a problem and its start, against dense definitions and the bounds between them."""
 
 import numpy as np
 import pytest

@@ -60,7 +60,7 @@ def test_the_integral_meets_the_closed_form_of_two_dimensions(x):
 
 @pytest.mark.parametrize("dim", [3, 50, 10_000])
 def test_the_tail_falls_like_one_over_x(dim):
-    """Its digits are there where the cdf has rounded to 1; halving x doubles it."""
+    """Accurate where the cdf rounds to 1; halving x doubles it."""
     tails = [diagonal_kappa_eff_tail(x, dim) for x in (5e11, 1e12)]
     assert_allclose(tails[0] / tails[1], 2, rtol=1e-6)
     # P(min < max/x) is near d E[max] f(0)/x, the maximum being that of the others
@@ -95,5 +95,5 @@ def test_the_median_and_its_leading_order():
         (lambda: diagonal_kappa_eff_median_formula(1), "dim must be a whole number from 2"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

@@ -1,4 +1,4 @@
-"""Where Adam ends up, against slow runs of Adam, its differentiated two-step map, and enumeration."""
+"""The floor of Adam, against slow runs of Adam, its differentiated two-step map, and enumeration."""
 
 import itertools
 
@@ -54,7 +54,7 @@ def settled_losses(h, lr, beta1, beta2, steps, keep, seed=0):
 
 
 @given(st.integers(1, 8), st.integers(0, 10**6))
-def test_cycles_are_all_that_there_are(n, seed):
+def test_cycles_are_complete(n, seed):
     h = wishart(n, seed)
     signs, sums = floors.cycles(h)
     expected = {s for s in itertools.product((1.0, -1.0), repeat=n) if s[0] == 1 and (np.sign(h @ s) == s).all()}
@@ -66,7 +66,7 @@ def test_cycles_are_all_that_there_are(n, seed):
 
 
 @pytest.mark.parametrize("beta1", [0.0, 0.15, 0.9])
-def test_a_cycle_comes_back(beta1):
+def test_a_cycle_has_period_two(beta1):
     h, lr = wishart(4, 5), 0.3
     for s in floors.cycles(h)[0]:
         state = on_cycle(h, s, lr, beta1)
@@ -157,7 +157,7 @@ def test_the_floor_is_the_law(beta2, seed):
     [(0.6, 0.162, (0.4825, 0.4989), 0.335), (0.7, 0.102, (0.513, 0.487), 0.228), (0.8, 0.06, (0.467, 0.4675), 0.146)],
 )
 def test_orbits_around_a_cycle_that_lost_its_stability_are_low(beta2, b, start, q):
-    """Counterexamples to q ≤ max(0.26√(1−β2), (1−β2)/(1+β2)): the slow oracle of the tests finds them too."""
+    """Counterexamples to q ≤ max(0.26√(1−β2), (1−β2)/(1+β2)): confirmed by the slow oracle."""
     h = np.array([[1, -b], [-b, 1]])
     assert b > (1 - beta2) / (1 + 3 * beta2)
     assert not floors.is_stable_cycle(h, [1, 1], beta2)
@@ -175,7 +175,7 @@ def test_orbits_around_a_cycle_that_lost_its_stability_are_low(beta2, b, start, 
     ],
 )
 def test_the_mean_loss_may_be_below_the_trace_bound(beta2, h, start, ratio):
-    """Counterexamples to ⟨loss⟩ ≥ (2β2/(1+β2)) (lr²/8) tr H; no such bound is offered any more."""
+    """Counterexamples to ⟨loss⟩ ≥ (2β2/(1+β2)) (lr²/8) tr H; so there is no such bound."""
     h = np.array(h)
     path = oracles.adam(h, np.array(start), 40_000, 1.0, 0.0, beta2, 0.0, bias_correction=False, init="gradient")
     average = oracles.measures(h, path)[0][-30_000:].mean()
@@ -197,7 +197,7 @@ def test_the_bound_on_the_limit_superior_of_the_loss():
 
 @pytest.mark.parametrize(("beta2", "measured"), [(0.9, 3.7839), (0.99, 3.8891)])
 def test_the_floor_where_no_cycle_is_stable(beta2, measured):
-    """Not the best cycle's 3.6 but nearly SDP = 3.9: the trace, the cycle and the law can be told apart."""
+    """Not the best cycle's 3.6 but nearly SDP = 3.9: this distinguishes the trace, the cycle and the law."""
     assert not any(floors.is_stable_cycle(FRUSTRATED, s, beta2) for s in floors.cycles(FRUSTRATED)[0])
     average = settled_losses(FRUSTRATED, 1.0, 0.0, beta2, 30_000, 20_000)[0].mean()
     assert_allclose(8 * average, measured, rtol=2e-3)
@@ -212,7 +212,7 @@ def test_the_floor_with_momentum():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_gradients_stay_up(seed):
+def test_gradients_do_not_vanish(seed):
     """Ledger 5b; in one dimension it is attained."""
     problem = qs.BlockQuadratic.from_blocks([wishart(3, seed), [[2.0]]])
     bound = floors.nonconvergence(problem, 0.1)
@@ -258,5 +258,5 @@ def test_depth_of_the_contraction():
         (lambda: floors.amplitude_1d(0.1, 0, 0), "curvature must be a finite number above 0"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

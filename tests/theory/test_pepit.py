@@ -1,4 +1,4 @@
-"""Worst cases found by performance estimation, against theory's own (ledger 1a, 1b, 4a, 4c, 11).
+"""Worst cases found by performance estimation, against the formulas of theory (ledger 1a, 1b, 4a, 4c, 11).
 
 `python experiments/pepit_oracle.py` wrote pepit.json; with `pip install PEPit==0.5.1` some of it is solved again here.
 """
@@ -30,7 +30,7 @@ def largest_mode(method, mu, L, lr, momentum, steps):
 
 
 def formulas(solve):
-    """What the worst case is, by every function of theory that covers this solve, by name."""
+    """The worst case by every function of theory that covers this solve, by name."""
     method, mu, L, lr, momentum, steps, _ = solve.values()
     kappa, root = L / mu, np.sqrt(L / mu)
     if method == "line-search":  # no lr does better from the slowest start
@@ -55,7 +55,7 @@ def read_aloud(solve):
 
 
 @pytest.mark.parametrize("solve", SOLVES, ids=read_aloud)
-def test_the_worst_case_is_the_formula_s(solve):
+def test_the_worst_case_equals_the_formula(solve):
     for name, value in formulas(solve).items():
         assert_allclose(solve["worst"], value, rtol=RTOL, err_msg=name)
 
@@ -69,7 +69,7 @@ def test_a_formula_off_by_a_thousandth_is_refused(solve, scale):
 
 
 def test_every_formula_was_used():
-    """The lines of the record reach each closed form as often as they should, and so do those without one."""
+    """The recorded solves use each closed form as often as expected, and so do those without one."""
     used = [name for solve in SOLVES for name in formulas(solve)]
     counts = {name: used.count(name) for name in sorted(set(used))}
     assert counts == {"best_rate": 10, "bound": 36, "heavy_ball_bound": 8, "nesterov_bound": 8, "rate": 9}
@@ -78,7 +78,7 @@ def test_every_formula_was_used():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*invalid escape sequence")  # in PEPit's docstrings, when first compiled
 @pytest.mark.parametrize("solve", [solve for solve in SOLVES if solve["steps"] == 2], ids=read_aloud)
-def test_solved_again_it_is_what_was_recorded(solve):
+def test_solving_again_gives_the_recorded_value(solve):
     pytest.importorskip("PEPit", reason="PEPit is not installed")
     oracle = runpy.run_path(str(ROOT / "experiments/pepit_oracle.py"))
     given = {key: value for key, value in solve.items() if key != "worst"}

@@ -53,7 +53,7 @@ def test_no_diagonal_scaling_does_better(degrees, printed):
 
 
 def test_digits_near_one():
-    """κ_eff − 1 is as good as the 1 beside it allows; by way of cosh, half of the digits would be lost."""
+    """κ_eff − 1 is accurate to the rounding of κ_eff; computed with cosh, half of the digits would be lost."""
     with mpmath.workdps(50):
         half = mpmath.asinh(mpmath.sin(mpmath.mpf(2e-6)) * (mpmath.mpf(1.5) - 1) / (2 * mpmath.sqrt(1.5)))
         excess = float(mpmath.expm1(2 * half))
@@ -99,5 +99,5 @@ def test_the_law_keeps_its_digits_when_the_determinant_cancels():
         (lambda: gradient_ratio_law(np.ones((2, 2))), "the block must be positive definite, got the determinant 0"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)

@@ -150,7 +150,7 @@ def test_twenty_signs_are_tried_and_no_more(check_refused):
     check_refused(lambda: largest_sign_sum(np.eye(21)), "enumerated up to n = 20, got n = 21")
 
 
-def test_bad_input_says_what_was_wrong(check_refused):
+def test_bad_input_is_refused(check_refused):
     check_refused(lambda: sdp_value(np.ones((2, 3))), "the block must be a square matrix, got shape (2, 3)")
     check_refused(lambda: sdp_value([[1.0, 2.0], [2.0, 1.0]]), "positive semidefinite, got the eigenvalue -1")
     check_refused(lambda: largest_sign_sum([[1.0, 0.5], [0.4, 1.0]]), "the block must be symmetric")

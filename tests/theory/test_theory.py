@@ -48,7 +48,7 @@ def test_rates_written_out():
         (lambda: qs.theory.r(PROBLEM, [1.0]), "w0 must have shape (6,), got shape (1,)"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)
 
 

@@ -31,7 +31,7 @@ def run_table(dim, steps, direction):
     return np.array(losses) / losses[0]
 
 
-def test_gd_is_what_a_loop_does():
+def test_gd_equals_a_loop():
     losses = run_table(20, 50, lambda gradient, pi: gradient / pi[0])
     assert_allclose(zipf_gd_loss(20, np.arange(51)), losses, rtol=1e-12)
     assert zipf_gd_time(20, 0.1) == np.argmax(losses <= 0.1)
@@ -39,7 +39,7 @@ def test_gd_is_what_a_loop_does():
 
 
 @given(st.integers(2, 40), st.floats(-4, 0).map(lambda power: 10**power), st.integers(1, 60))
-def test_sign_descent_is_what_a_loop_does(dim, lr, steps):
+def test_sign_descent_equals_a_loop(dim, lr, steps):
     losses = run_table(dim, steps, lambda gradient, _: lr * np.sign(gradient))
     assert_allclose(zipf_sign_loss(dim, np.arange(steps + 1), lr), losses, rtol=1e-9, atol=1e-12)
 
@@ -112,7 +112,7 @@ def test_the_best_lr_is_the_best_of_a_grid(steps, parity):
 
 @pytest.mark.parametrize("parity", ["pair", "odd"])
 def test_the_loss_at_the_best_lr_decreases(parity):
-    """What the bisection rests on."""
+    """The bisection requires this."""
     step = 1 if parity == "pair" else 2
     losses = [zipf_sign_best_lr(1000, steps, parity)[1] for steps in range(1, 80, step)]
     assert (np.diff(losses) < 0).all()
@@ -136,5 +136,5 @@ def test_the_loss_at_the_best_lr_decreases(parity):
         (lambda: zipf_sign_time_formula(1000, 0.1, "even"), "allowed are pair, odd"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
+def test_bad_input_is_refused(call, sentence, check_refused):
     check_refused(call, sentence)
