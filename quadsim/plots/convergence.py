@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quadsim.plots.layout import PanelGrid, canvas, style_context
-from quadsim.plots.style import OTHERS, power_ticks, style_of
+from quadsim.plots.layout import canvas, legend_above
+from quadsim.plots.style import colours_of, power_ticks, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,13 +20,12 @@ MIN_NORM, MAX_NORM = 1e-200, 1e3  # relative gradient norms beyond these are not
 
 def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol: float | None = None) -> Figure:
     """Gradient norm against steps on log axes (`table.curves`): a curve for each lane, a label for each optimizer."""
-    with style_context(9):
-        grid = PanelGrid([""], 1, 2.6, title=title, caption=caption, xlabels=["steps"], ylabel=YLABEL, left=0.5)
-        (axes,) = grid.axes
-        axes.set(xscale="log", yscale="log")
+    with canvas(title=title, caption=caption, width=5.6, height=2.6, font_size=8) as (figure, (axes,)):
+        axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=YLABEL)
+        colours = colours_of(list(curves["optimizer"].unique()))
         ends: dict[str, tuple[float, float, str, str]] = {}
         for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
-            colour = style_of(str(name)).colour or OTHERS[len(ends) % len(OTHERS)]
+            colour = colours[str(name)]
             curve = curve[(curve["step"] > 0) & (curve["relative"] > MIN_NORM)]  # a log axis has no zero
             inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all the others
             if inside.empty:
@@ -43,37 +42,34 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             )  # fmt: skip
         _label_ends(axes, list(ends.values()))
         power_ticks(axes)
-        grid.label_axes()
-    return grid.figure
+    return figure
 
 
 def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", tol: float | None = None) -> Figure:
     """Gradient norm against steps (`table.bands`), a panel for each problem: median over draws, quartiles as a band."""
+    labels = dict(zip(bands["optimizer"], bands["label"], strict=True))
+    colours = colours_of(list(labels))
     rows, columns = -(-len(titles) // 2), min(2, len(titles))
     with canvas(rows, columns, caption=caption, height=1.83, panels=len(titles)) as (figure, grid):
+        legend_above(figure, labels, colours, {name: style_of(name).stroke for name in labels})
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             ours = bands[bands["problem"] == problem]
             ends: list[float] = []
             for optimizer, curve in ours.groupby("optimizer", sort=False):
-                style = style_of(str(optimizer))
-                colour = style.colour or OTHERS[len(ends) % len(OTHERS)]
+                colour, stroke = colours[str(optimizer)], style_of(str(optimizer)).stroke
                 shown = curve[curve["median"] > MIN_NORM]
                 band = _until(shown, "upper", tol)
                 axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
                 line = _until(shown, "median", tol)
-                axes.plot(
-                    line["step"], line["median"], linestyle=style.stroke, color=colour, label=line["label"].iloc[0]
-                )
+                axes.plot(line["step"], line["median"], linestyle=stroke, color=colour)
                 ends.append(float(line["step"].iloc[-1]))
             axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)), title=title, xlabel="steps")
             axes.set_ylim(tol / 2 if tol else None, 2)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=5)
             power_ticks(axes, x=False)
             if number % 2 == 0:
                 axes.set_ylabel(YLABEL)
-        handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
     return figure
 
 

@@ -25,7 +25,8 @@ STROKES: dict[str, Any] = {
 CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
 STYLE: dict[Any, Any] = {
     "font.size": 9,
-    "axes.titlesize": 9.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,

@@ -34,7 +34,7 @@ def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figur
             low = max(float(ours["loss"].min()), 1e-16)
             axes.set(yscale="log", ylim=(low / 3, 3 * float(np.nanmax(one["bound"]))), xlabel="steps")
             axes.set_title(str(one["label"].iloc[0]))
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=5)
             power_ticks(axes, x=False)
             axes.legend(frameon=False, fontsize=7, loc="upper right")

@@ -46,7 +46,9 @@ def test_labels_do_not_touch_and_stay_inside(number):
     optimizers = qs.GD(), qs.FrozenAdam(), qs.BlockGD(), qs.Adam(lr=1e-3)
     runs = [qs.solve(qs.case(number), optimizer, engine="compiled") for optimizer in optimizers]
     figure = plots.convergence(table.curves(runs), tol=1e-6)
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # places the axes
+    renderer = canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_fontweight() == "bold"]
     assert len(boxes) == 4
     inside = figure.axes[0].get_window_extent(renderer)
