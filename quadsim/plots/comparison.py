@@ -75,15 +75,12 @@ def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], 
     """The objective against the learning rate (the tables of one or more `Tuned`), a panel for each problem."""
     colours = colours_of(list(dict.fromkeys(tried["optimizer"])))
     labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
-    columns = min(2, len(titles))
-    rows, width = -(-len(titles) // columns), 7.2 if columns > 1 else 5.0
-    with canvas(rows, columns, caption=caption, width=width, height=1.98, panels=len(titles), font_size=8) as (
-        figure,
-        grid,
-    ):
+    width, room = (7.2, 3.0) if len(titles) > 1 else (5.0, 4.4)
+    sizes: dict[str, Any] = {"width": width, "height": 1.98, "font_size": 8}
+    with canvas(columns=2, panels=len(titles), caption=caption, **sizes) as (figure, grid):
         for axes, (problem, title) in zip(grid, titles.items(), strict=True):
             _sensitivity(axes, tried[tried["problem"] == problem], colours, objective, None)
-            axes.set_title("\n".join(wrapped(title, width / columns - 0.6, 8.5)), fontsize=8.5)
+            axes.set_title("\n".join(wrapped(title, room, 8.5)), fontsize=8.5)
         legend_above(figure, labels, colours)
     return figure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,10 +36,8 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
         if tol and tol > MIN_NORM:
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-            axes.annotate(
-                f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), xytext=(3, 3),
-                textcoords="offset points", fontsize=7.5, color="#666666",
-            )  # fmt: skip
+            above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
+            axes.annotate(f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
         _label_ends(axes, list(ends.values()))
         power_ticks(axes)
     return figure
@@ -49,8 +47,7 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
     """Gradient norm against steps (`table.bands`), a panel for each problem: median over draws, quartiles as a band."""
     labels = dict(zip(bands["optimizer"], bands["label"], strict=True))
     colours = colours_of(list(labels))
-    rows, columns = -(-len(titles) // 2), min(2, len(titles))
-    with canvas(rows, columns, caption=caption, height=1.83, panels=len(titles)) as (figure, grid):
+    with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
         legend_above(figure, labels, colours, {name: style_of(name).stroke for name in labels})
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             ours = bands[bands["problem"] == problem]
@@ -87,6 +84,8 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     low, high = axes.get_ylim()
     room = line * (len(ends) + 0.7)  # the share of the new axis that labels below the lowest end may need
     axes.set_ylim(max(low / (high / low) ** (room / (1 - room)), 1e-300), high)
+    outline = [withStroke(linewidth=2.5, foreground="white")]
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5, "fontweight": "bold"}
     placed: list[tuple[float, float, float]] = []
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
@@ -97,7 +96,4 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
         while any(abs(x - other) < half + width and abs(y - level) < 0.99 * line for other, level, width in placed):
             y -= line / 4
         placed.append((x, y, half))
-        axes.text(
-            x, y, label, transform=axes.transAxes, ha="center", va="center", color=colour, fontsize=8.5,
-            fontweight="bold", path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        axes.text(x, y, label, color=colour, transform=axes.transAxes, path_effects=outline, **style)

@@ -67,14 +67,17 @@ def canvas(
     width, height, gap :
         Of the figure, of a panel and between two rows of panels, in inches.
     panels :
-        The number of panels, if the last row is not full.
+        The number of panels: as many rows as they need, of at most `columns`.
     options :
         Those of `Figure.subplots` (sharey, width_ratios, …).
     """
+    if panels:
+        columns = min(columns, panels)
+        rows = -(-panels // columns)
     with style_context(font_size):
         figure = blank_figure(width, rows * height + (rows - 1) * gap + 0.62, title, caption)
         grid = list(figure.subplots(rows, columns, squeeze=False, **options).ravel())
-        for axes in grid[panels:] if panels else ():
+        for axes in grid[panels or len(grid) :]:
             axes.remove()
         yield figure, grid[:panels]
 
@@ -105,27 +108,24 @@ def legend_above(
 def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: float = 7.5) -> None:
     """Write labels (height, text, colour) beside a panel, moved apart where they would overlap.
 
-    Call it when the limits are final.
+    Call it when the limits are final. The layout is not: it will shrink the panel to about 0.8 of its present size.
     """
     if not ends:
         return
-    figure, position = axes.get_figure(), axes.get_position()
-    shrinks = figure.get_layout_engine() is not None  # type: ignore[union-attr]
-    tall = position.height * figure.get_figheight() * 72 * (0.8 if shrinks else 1)  # type: ignore[union-attr]
-    wide = position.width * figure.get_figwidth() * 72 * (0.8 if shrinks else 1)  # type: ignore[union-attr]
+    wide, tall = 0.8 * 72 * axes.get_figure().get_size_inches() * axes.get_position().size  # type: ignore[union-attr]
     points = [(axes.get_xlim()[1], height) for height, _, _ in ends]
     levels = np.clip(axes.transAxes.inverted().transform(axes.transData.transform(points))[:, 1], 0, 1) * tall
     order = np.argsort(levels, kind="stable")
+    beside: dict[str, Any] = {"xycoords": "axes fraction", "annotation_clip": False}
     spacing = size * 1.25 * np.array([ends[i][1].count("\n") + 1 for i in order])
     for i, at in zip(order, spread(levels[order], spacing, tall), strict=True):
         _, text, colour = ends[i]
         if abs(at - levels[i]) > 0.4 * size:
             thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
-            axes.annotate("", (1, levels[i] / tall), xycoords="axes fraction", xytext=(1 + 6 / wide, at / tall),
-                          textcoords="axes fraction", arrowprops=thin, annotation_clip=False)  # fmt: skip
-        axes.annotate(text, (1, at / tall), xycoords="axes fraction", xytext=(7, 0), textcoords="offset points",
-                      va="center", color=colour, fontsize=size, fontweight="bold", linespacing=1.0,
-                      annotation_clip=False)  # fmt: skip
+            end = 1 + 6 / wide, at / tall
+            axes.annotate("", (1, levels[i] / tall), xytext=end, textcoords="axes fraction", arrowprops=thin, **beside)
+        style = {"color": colour, "fontsize": size, "fontweight": "bold", "linespacing": 1.0, "va": "center", **beside}
+        axes.annotate(text, (1, at / tall), xytext=(7, 0), textcoords="offset points", **style)
 
 
 def spread(wanted: np.ndarray, spacing: np.ndarray | float, high: float) -> np.ndarray:

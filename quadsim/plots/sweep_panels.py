@@ -134,8 +134,8 @@ def panel_grid(
     titles = [wrapped(panel_title(panel), room, 8.5) for panel in panels]
     gap = 0.14 + 0.14 * max(map(len, titles))
     labels = gap + (0.4 if count % columns and rows > 1 else 0)  # a row that is not full has axis labels above it
-    sizes = {"width": width, "height": height + labels / rows, "gap": gap, "font_size": 8}
-    with canvas(rows, columns, title=title, caption=caption, panels=count, **sizes) as (figure, grid):
+    sizes: dict[str, Any] = {"width": width, "height": height + labels / rows, "gap": gap, "font_size": 8}
+    with canvas(columns=columns, panels=count, title=title, caption=caption, **sizes) as (figure, grid):
         for lines, axes in zip(titles, grid[:: len(xlabels)], strict=True):
             axes.set_title("\n".join(lines), fontsize=8.5)
         yield figure, grid
