@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim import _discovery
+from quadsim._format import power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +75,3 @@ def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
         axis.set_major_locator(LogLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")
-
-
-def power_of_ten(exponent: int) -> str:
-    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
