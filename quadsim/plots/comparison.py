@@ -1,7 +1,4 @@
-"""Comparisons: curves at the tuned learning rates, how sensitive these are, and the paired differences.
-
-A row of panels for each problem. What a quantity is called on an axis comes with the tables.
-"""
+"""Comparisons: curves at the tuned learning rates, sensitivity to the learning rate, and paired differences."""
 
 from __future__ import annotations
 
@@ -50,9 +47,9 @@ def comparison(
 ) -> Figure:
     """The tables of one or more `Comparison`: a row for each problem, named in `titles` with its finding.
 
-    Left, medians and quartiles on the way at the tuned learning rate. Middle, the objective against the learning rate
-    on the tuning seeds: the best is marked, open where it lies on the edge of what was tried; crosses on top diverged.
-    Right, the paired differences to the reference: a dot for each seed, the median with its interval.
+    Left: medians and quartiles against steps at the tuned learning rate. Middle: the objective against the learning
+    rate on the tuning seeds; the best is marked, open if it is at the edge of the grid; crosses at the top failed.
+    Right: the paired differences to the reference, a dot for each seed, and the median with its interval.
     """
     colours = colours_of(list(dict.fromkeys(summary["optimizer"])))
     labels = dict(zip(summary["optimizer"], summary["label"], strict=True))

@@ -27,7 +27,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
         for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
             colour = colours[str(name)]
             curve = curve[(curve["step"] > 0) & (curve["relative"] > MIN_NORM)]  # a log axis has no zero
-            inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all the others
+            inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all others
             if inside.empty:
                 continue
             axes.plot(inside["step"], inside["relative"], linestyle=style_of(str(name)).stroke, color=colour)
@@ -90,7 +90,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
         half = character * len(label) / 2
-        if height > 1:  # below a rising curve is the curve itself: write beside it
+        if height > 1:  # a label below the end of a rising curve would cover it: write beside it
             x, y = x + half + 0.02, y + line
         x, y = min(max(x, half), 1 - half), y - line
         while any(abs(x - other) < half + width and abs(y - level) < 0.99 * line for other, level, width in placed):

@@ -129,7 +129,7 @@ def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: flo
 
 
 def spread(wanted: np.ndarray, spacing: np.ndarray | float, high: float) -> np.ndarray:
-    """The heights in [0, high] with this spacing that are nearest to the wanted (ascending) ones."""
+    """The heights in [0, high] that are nearest to the wanted ones (ascending) and have at least this spacing."""
     gaps = np.broadcast_to(spacing, wanted.shape)
     steps = np.concatenate([[0.0], np.cumsum((gaps[1:] + gaps[:-1]) / 2)])
     pools: list[list[float]] = []

@@ -79,11 +79,9 @@ def against(
         for number, part in enumerate(parts):
             main, *others = grid[number * len(xlabels) :][: len(xlabels)]
             ends = lines.draw(main, part)
-            known = [
-                name for name in sweep.colours if name in ends and name in texts[number]
-            ]  # in the order of the marks
-            known.sort(key=lambda name: ends[name])
-            label_right(main, [(ends[name], texts[number][name], sweep.colours[name]) for name in known])
+            labelled = [name for name in labels if name in ends and name in texts[number]]  # in the order of the marks
+            labelled.sort(key=lambda name: ends[name])
+            label_right(main, [(ends[name], texts[number][name], sweep.colours[name]) for name in labelled])
             for axes_of_distance in others:
                 lines.draw_along_distance(axes_of_distance, part)
     return figure
@@ -104,7 +102,7 @@ class _Lines:
 
     @staticmethod
     def of(sweep: Sweep, x: str, points: float) -> _Lines:
-        """Add to the table what is drawn of a median that was not reached. `points`: the height of a panel."""
+        """Add the marks for medians that were not reached to the table. `points`: the height of a panel."""
         table, steps = sweep.table, sweep.y == "steps_to_tol"
         heights, diverged = Heights.of(table, sweep.y), broken(table)
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
@@ -119,9 +117,9 @@ class _Lines:
             limit=limit,
             shown=median,
             broken=diverged,
-            gone=np.isnan(median) & (steps | diverged),  # the median was not reached
-            partly=np.isfinite(median) & np.isnan(upper) & np.isfinite(limit),  # the upper quartile was not reached
-            beyond=np.where(diverged | ~np.isfinite(limit), heights.high, limit),  # the height of a mark
+            missing=np.isnan(median) & (steps | diverged),
+            upper_missing=np.isfinite(median) & np.isnan(upper) & np.isfinite(limit),
+            mark_height=np.where(diverged | ~np.isfinite(limit), heights.high, limit),
         )
         marked = [name for name in sweep.labels if name in names]
         above = 1.05 * share / (1 - share)
@@ -136,7 +134,7 @@ class _Lines:
             at = self.scale.positions(floats(line[self.x]))
             lower, theory = line["lower"], floats(line["predicted"])
             top = line["upper"].fillna(line["limit"])
-            banded = (lower + top).notna() & (line["draws"] > 1) & ~(line["gone"] & line["broken"])
+            banded = (lower + top).notna() & (line["draws"] > 1) & ~(line["missing"] & line["broken"])
             if banded.any():
                 axes.fill_between(at, lower, top, where=list(banded), color=colour, alpha=0.18, linewidth=0)
             if at.size == 1 and banded.any():
@@ -147,7 +145,7 @@ class _Lines:
                 theory[np.isinf(theory)] = np.nan
                 axes.plot(at, theory, color=colour, linewidth=0.8, linestyle=(0, (4, 2.5)), gid="theory")
             self._mark_missing(axes, at, line, str(name))
-            drawn = line["shown"].where(~line["gone"], line["beyond"]).dropna()
+            drawn = line["shown"].where(~line["missing"], line["mark_height"]).dropna()
             levels = [*drawn[-1:], *self._draw_levels(axes, flat, str(name))]
             if levels:
                 ends[str(name)] = float(levels[0])
@@ -157,12 +155,10 @@ class _Lines:
 
     def draw_along_distance(self, axes: Axes, part: pd.DataFrame) -> None:
         """Draw the medians against the mean distance between the spectra of the blocks."""
-        for name, line in (
-            part[part[self.x].notna()].sort_values(self.x, kind="stable").groupby("optimizer", sort=False)
-        ):
-            at, style = floats(line["js_distance"]), style_of(str(name))
-            colour = self.colours[str(name)]
-            axes.plot(at, line["shown"], color=colour, linewidth=0.9, linestyle=style.stroke, marker="o", markersize=3)
+        rows = part.dropna(subset=self.x).sort_values(self.x, kind="stable")
+        for name, line in rows.groupby("optimizer", sort=False):
+            at, colour, stroke = floats(line["js_distance"]), self.colours[str(name)], style_of(str(name)).stroke
+            axes.plot(at, line["shown"], color=colour, linewidth=0.9, linestyle=stroke, marker="o", markersize=3)
             self._mark_missing(axes, at, line, str(name))
         largest = float(np.log(2))
         axes.axvline(largest, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
@@ -181,11 +177,11 @@ class _Lines:
         """Draw horizontal lines where x is absent, dotted and marked if not reached; returns their heights."""
         levels = []
         colour = self.colours[name]
-        rows: Any = flat[flat["gone"] | flat["shown"].notna()].to_dict("records")
+        rows: Any = flat[flat["missing"] | flat["shown"].notna()].to_dict("records")
         for row in rows:
-            level = float(row["beyond"] if row["gone"] else row["shown"])
-            axes.axhline(level, color=colour, linestyle=":" if row["gone"] else style_of(name).stroke, linewidth=1.2)
-            if row["gone"]:
+            level = float(row["mark_height"] if row["missing"] else row["shown"])
+            axes.axhline(level, color=colour, linestyle=":" if row["missing"] else style_of(name).stroke, linewidth=1.2)
+            if row["missing"]:
                 self._mark(axes, [0.5], [level], "x" if row["broken"] else "^", 4.0, name, axes.get_yaxis_transform())
             elif row["upper"] > row["lower"]:
                 axes.axhspan(row["lower"], row["upper"], color=colour, alpha=0.12, linewidth=0)
@@ -193,14 +189,10 @@ class _Lines:
         return levels
 
     def _mark_missing(self, axes: Axes, at: np.ndarray, line: pd.DataFrame, name: str) -> None:
-        gone, diverged = line["gone"], line["broken"]
-        for chosen, mark, size in (
-            (gone & ~diverged, "^", 4.0),
-            (line["partly"], "^", 2.6),
-            (gone & diverged, "x", 3.5),
-        ):
+        late, diverged = line["missing"] & ~line["broken"], line["missing"] & line["broken"]
+        for chosen, mark, size in ((late, "^", 4.0), (line["upper_missing"], "^", 2.6), (diverged, "x", 3.5)):
             if chosen.any():
-                self._mark(axes, at[chosen], line.loc[chosen, "beyond"], mark, size, name, axes.transData)
+                self._mark(axes, at[chosen], line.loc[chosen, "mark_height"], mark, size, name, axes.transData)
 
     def _mark(self, axes: Axes, at: Any, height: Any, mark: str, size: float, name: str, base: Any) -> None:
         """Draw marks in the row of an optimizer."""

@@ -48,7 +48,7 @@ class Scale:
         return 10**edges if self.kind == "log" else edges
 
     def set(self, axis: Axis, *, room: float) -> None:
-        """Set the limits, with room as a share of the axis or at the cell edges, and the ticks."""
+        """Set the ticks, and the limits: beyond the values by a share `room` of the axis, or at the cell edges if 0."""
         log = self.kind == "log"
         at = self.positions(self.values)
         low, high = (at if room and at.size > 1 else self.edges())[[0, -1]]
@@ -80,7 +80,7 @@ class Heights:
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
         if y == "steps_to_tol":
             shown = np.concatenate([lower, median, upper, limit[np.isnan(upper)]])
-        else:  # a diverging run would flatten all the others
+        else:  # diverged runs would flatten all others
             whole, calm = ~broken(table), (table["diverged"] == 0).to_numpy()
             shown = np.concatenate([lower[whole], median[whole], upper[calm]])
         shown = shown[np.isfinite(shown)]

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_PANELS = 60
-MAX_COMBINATIONS = 2000  # beyond this the exact number of panels is not worked out
+MAX_COMBINATIONS = 2000  # of values; with more, the exact number of panels is not computed
 
 
 class TooManyPanels(ValueError):
     """More panels than a figure can hold."""
 
     def __init__(self, count: int, axes: Sequence[str]) -> None:
-        first, *others = [name for name in axes if name != "optimizer"] or ["optimizers"]
-        listed = ", ".join([first, *others])
+        names = [name for name in axes if name != "optimizer"] or ["optimizers"]
+        listed = ", ".join(names)
         listed = listed if len(listed) <= 60 else listed[:59] + "…"
         super().__init__(
             f"the figure would have {count:,} panels, for {listed}, and {MAX_PANELS} is the most: "
-            f"select some values with {first}=…, or choose another x"
+            f"select some values with {names[0]}=…, or choose another x"
         )
 
 
@@ -48,7 +48,7 @@ class Sweep:
 
     @staticmethod
     def of(frame: pd.DataFrame, axes: Sequence[str], y: str, **numeric: str) -> Sweep:
-        """Aggregate over seeds. `numeric` are further axes by the names of their parameters: they must be numbers."""
+        """Aggregate over seeds. `numeric`: further axes, which must be numbers, by the names of parameters."""
         table = medians(frame, names_of([*axes, *numeric.values()]), y)
         for parameter, name in numeric.items():
             if name not in numbers(table, axes_of(table)):
@@ -77,12 +77,15 @@ class Sweep:
         """
         varied = [name for name in axes if name == "optimizer" or table[name].nunique(dropna=False) > 1]
         rows = table[["optimizer", *varied]].drop_duplicates().itertuples(index=False, name=None)
-        items = dict.fromkeys(
-            tuple((name, None if pd.isna(value) else value) for name, value in pairs if optimizer in self.has[name])
+        distinct = dict.fromkeys(
+            tuple(
+                (name, None if pd.isna(value) else value)
+                for name, value in zip(varied, values, strict=True)
+                if optimizer in self.has[name]
+            )
             for optimizer, *values in rows
-            for pairs in [zip(varied, values, strict=True)]
         )
-        combinations = [dict(pairs) for pairs in items]
+        combinations = [dict(pairs) for pairs in distinct]
         if len(combinations) > MAX_COMBINATIONS:
             raise TooManyPanels(len(combinations), varied)
         panels = [

@@ -325,7 +325,7 @@ def test_a_process_that_ends_takes_no_other_figure_along(clone, capfd):
         ('return [Check("the second", "2", f"{x[1]:g}", x[1] == 2)]', "return []", "has no checks"),
         ('title="A finding"', 'title=""', "has no title"),
         ('"the second"', "2", "must be text"),
-        ('Reproduction("zhang-four-cases"', 'Reproduction("../evil"', "names no files"),
+        ('Reproduction("zhang-four-cases"', 'Reproduction("../evil"', "is not a valid name of files"),
     ],
 )
 def test_a_script_that_is_not_right_is_told_so(clone, capsys, line, other, sentence):
