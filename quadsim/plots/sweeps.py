@@ -119,7 +119,7 @@ def heat_maps(
         for panel_axes, panel in zip(grid, panels, strict=True):
             mesh = _map(panel_axes, sweep.rows(whole, panel), x, up, across, along, norm)
         if whole["median"].notna().any():
-            bar = figure.colorbar(mesh, ax=grid, aspect=20, pad=0.02, shrink=min(1, 3 / figure.get_figheight()))
+            bar = figure.colorbar(mesh, ax=grid, aspect=20, pad=0.02, shrink=min(1, 4 / figure.get_figheight()))
             bar.outline.set_visible(False)
             bar.ax.tick_params(labelsize=7.5, which="both", length=2)
             if heights.log:
