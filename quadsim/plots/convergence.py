@@ -38,6 +38,10 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
             above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
             axes.annotate(f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
+        low, high = axes.dataLim.intervaly
+        if low <= high < 1.001 * low:  # no range to scale to: only the line at tol, or a single point
+            axes.set_autoscaley_on(False)
+            axes.set_ylim(low / 10, 10 * high)
         _label_ends(axes, list(ends.values()))
         power_ticks(axes)
     return figure

@@ -65,6 +65,9 @@ def test_a_run_of_one_point_draws_an_empty_curve():
         qs.solve(qs.case(3), qs.GD(lr=1e300), tol=0, engine="compiled"),
     ]
     assert len(plots.convergence(table.curves(runs)).axes[0].texts) == 0
+    (axes,) = plots.convergence(table.curves(runs), tol=1e-6).axes
+    assert [text.get_text() for text in axes.texts] == ["tol = 1e-06"]
+    assert axes.get_ylim()[0] < 1e-6 < axes.get_ylim()[1]
 
 
 @pytest.mark.parametrize("optimizer", [qs.BlockGD(), qs.Adam(eps=0.0), qs.GD(lr=3e-4)], ids=repr)
