@@ -1,4 +1,4 @@
-"""A result on disk: figures, tables and the settings that made them, written together or not at all."""
+"""A result on disk: figures, tables and settings, written together or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PACKAGES = ("quadsim", "numpy", "scipy", "numba", "llvmlite", "matplotlib", "pandas")
-UNSTAMPED = {".png": {"Software": None}, ".svg": {"Date": None}}  # metadata left out: equal figures are equal files
+UNSTAMPED = {".png": {"Software": None}, ".svg": {"Date": None}}  # omit metadata: equal figures are equal files
 
 
 def check_folder(folder: Path, key: str = "out") -> None:
@@ -36,8 +36,8 @@ def check_folder(folder: Path, key: str = "out") -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         if getattr(error, "errno", None) == errno.EEXIST:
-            reason = "a symbolic link that leads nowhere" if folder.is_symlink() else "not a folder"
-        raise InputError(f"{key}={shown(str(folder))} cannot be written ({reason}): give a folder that can") from None
+            reason = "a broken symbolic link" if folder.is_symlink() else "not a folder"
+        raise InputError(f"{key}={shown(str(folder))} cannot be written ({reason}): give a writable folder") from None
 
 
 def check_file(path: Path, key: str = "out") -> None:
@@ -51,7 +51,7 @@ def check_file(path: Path, key: str = "out") -> None:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{key}={shown(str(path))} cannot be written ({reason})") from None
     if not stat.S_ISREG(found):
-        raise InputError(f"{key}={shown(str(path))} is no regular file: give another name")
+        raise InputError(f"{key}={shown(str(path))} is not a regular file: give another name")
 
 
 def write(
@@ -62,7 +62,7 @@ def write(
     settings: dict[str, Any],
     texts: dict[str, str] | None = None,
 ) -> list[Path]:
-    """Write stem{suffix}.png and .svg for each figure, stem{suffix}.csv for each table, stem.json; the paths written.
+    """Write stem{suffix}.png and .svg for each figure, stem{suffix}.csv for each table, stem.json; returns the paths.
 
     ``texts`` are written to stem{suffix} unchanged. No file appears before all of them are complete.
     """

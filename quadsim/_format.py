@@ -6,7 +6,7 @@ import math
 
 UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 NEAR_ONE = math.log10(1.1)  # decades: ratios up to this have three digits
-SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def shortest(value: float) -> str:
@@ -30,15 +30,9 @@ def in_words(value: float) -> str:
 
 def compact(value: float, exponent_from: float = 1e6) -> str:
     """Two significant digits, or all before the point, for tables: 0.0031, 1.2, 140, 33,412, 1.2e+06, ∞; – for NaN."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return infinite(value)
+    if not math.isfinite(value):
+        return _not_finite(value)
     return f"{value:,.0f}" if 10 <= abs(value) < exponent_from else f"{value:.2g}"
-
-
-def infinite(value: float) -> str:
-    return "∞" if value > 0 else "−∞"
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -53,10 +47,8 @@ def scientific(value: float | None) -> str:
 
 def ratio(decades: float) -> str:
     """10**decades: 1.04, 2.3, 1.4e+02; ∞, 0; – for NaN."""
-    if math.isnan(decades):
-        return "–"
-    if math.isinf(decades):
-        return "∞" if decades > 0 else "0"
+    if not math.isfinite(decades):
+        return _not_finite(decades).replace("−∞", "0")
     return f"{10**decades:.3g}" if abs(decades) < NEAR_ONE else f"{10**decades:.2g}"
 
 
@@ -66,11 +58,18 @@ def factor(decades: float) -> str:
         return f"{ratio(decades)}×"
     if decades < 4:
         return f"{float(f'{10**decades:.2g}'):,.0f}×"
-    return f"10{str(round(decades)).translate(SUPERSCRIPTS)}×"
+    return f"{power_of_ten(round(decades))}×"
 
 
 def signed_decades(decades: float) -> str:
     """A difference of logarithms with its sign: +0.31, -1.2, ∞, −∞; – for NaN."""
-    if math.isnan(decades):
-        return "–"
-    return f"{decades:+.2g}" if math.isfinite(decades) else infinite(decades)
+    return f"{decades:+.2g}" if math.isfinite(decades) else _not_finite(decades)
+
+
+def power_of_ten(exponent: int) -> str:
+    """10⁻⁶."""
+    return "10" + str(exponent).translate(SUPERSCRIPTS)
+
+
+def _not_finite(value: float) -> str:
+    return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"

@@ -52,14 +52,3 @@ def quantile(values: Any, share: float, method: Method) -> np.ndarray:
 def quartiles(values: Any, method: Method) -> dict[str, np.ndarray]:
     """Lower quartile, median and upper quartile along the last axis, by these names."""
     return {name: quantile(values, share, method) for name, share in QUARTILES.items()}
-
-
-def grouped_quantile(values: np.ndarray, groups: np.ndarray, share: float) -> np.ndarray:
-    """The quantile by method "nearest" of each group 0, 1, …, without NaN values; NaN where no value is left."""
-    known = ~np.isnan(values)
-    counts = np.bincount(groups[known], minlength=groups.max(initial=-1) + 1)
-    ordered = values[known][np.lexsort((values[known], groups[known]))]
-    index = np.cumsum(counts) - counts + np.rint(share * (counts - 1)).astype(np.int64)
-    found = np.full(counts.size, np.nan)
-    found[counts > 0] = ordered[index[counts > 0]]
-    return found

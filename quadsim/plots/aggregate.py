@@ -13,29 +13,16 @@ import numpy as np
 import pandas as pd
 
 from quadsim import keys
-from quadsim._quantiles import QUARTILES, grouped_quantile
+from quadsim._quantiles import QUARTILES
 
-NAMES = {
-    "case",
-    "spectrum",
-    "basis",
-    "span",
-    "map",
-    "noise",
-    "schedule",
-    "optimizer",
-    "problem",
-}  # columns of names, even if they look like numbers
+WORDS = ("case", "choice", "models", "spectrum", "text")  # kinds of keys whose values are not numbers
+NAMES = {"optimizer", "problem", *(key.name for key in keys.TABLE if key.axis and key.kind in WORDS)}
 RESULTS = (  # columns of results; all others are settings
     "status", "steps_to_tol", "last_step", "loss", "grad_norm", "dim", "max_block_kappa", "kappa_eff", "r",
     "js_distance", "arrangement", "arrangements", "predicted_rate", "measured_rate", "seconds", "error",
 )  # fmt: skip
-CONDITIONS = ("problem", *(name for name in keys.AXES if name != "seed"))  # all others are those of an optimizer
-ORIGINS = {
-    "kappa": "kappa_from",
-    "lr": "lr_from",
-    "momentum": "momentum_from",
-}  # the column that tells where a setting's value comes from
+CONDITIONS = ("problem", *(name for name in keys.AXES if name != "seed"))  # other settings are those of an optimizer
+ORIGINS = {"kappa": "kappa_from", "lr": "lr_from", "momentum": "momentum_from"}  # columns with the origin of a value
 ARRANGEMENT_KEYS = ("case", "spectrum", "network", "blocks", "block_size", "span")  # arrangements depend on these
 RESERVED = (  # columns of the tables; a setting of the same name becomes NAME_setting
     "draws", "reached", "diverged", *QUARTILES, "limit", "predicted", "cells", "median_steps", "converged", "max-steps",
@@ -91,10 +78,9 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
     table["draws"] = by.size()
     table[["reached", "diverged", "underflow"]] = by[["reached", "diverged", "underflow"]].sum()
     for name, share in QUARTILES.items():
-        found = grouped_quantile(value, group, share)
-        table[name] = np.where(np.isfinite(found), found, np.nan)
+        table[name] = by["value"].quantile(share, interpolation="nearest").replace([np.inf, -np.inf], np.nan)
     table["limit"] = by["limit"].max()
-    table["predicted"] = grouped_quantile(seen["predicted"].to_numpy(), group, 0.5)
+    table["predicted"] = by["predicted"].quantile(0.5, interpolation="nearest")
     table["js_distance"] = by["js_distance"].mean()
     whole = [*QUARTILES, "limit"] if y == "steps_to_tol" else []
     return table.astype(dict.fromkeys(whole, "Int64"))
@@ -155,7 +141,7 @@ def settled(frame: pd.DataFrame, axes: Sequence[str], y: str = "") -> tuple[pd.D
         if name in rows and origin in rows:
             rows[name] = rows[name].where(~_follows(rows, name, origin))
     known = {*RESULTS, *ORIGINS.values(), "key", "seed", "optimizer", y}
-    settings = [str(name) for name in rows if name not in known and _count(rows[name]) > 1]
+    settings = [str(name) for name in rows if name not in known and rows[name].nunique(dropna=False) > 1]
     for name in settings:
         if name not in CONDITIONS:
             codes = pd.Series(_codes(rows[name]))
@@ -165,7 +151,8 @@ def settled(frame: pd.DataFrame, axes: Sequence[str], y: str = "") -> tuple[pd.D
             rows[name] = _as_numbers(rows[name])
     names = names_of(axes)
     group = _joint([*(rows[name] for name in names), rows["optimizer"]])
-    for name in sorted(set(settings) - set(names), key=_rank):
+    in_order = [*(name for name in CONDITIONS if name in settings), *sorted(set(settings) - set(CONDITIONS))]
+    for name in (name for name in in_order if name not in names):
         finer = _joint([pd.Series(group), rows[name]])
         if finer.max() > group.max():
             group, names = finer, [*names, name]
@@ -175,9 +162,9 @@ def settled(frame: pd.DataFrame, axes: Sequence[str], y: str = "") -> tuple[pd.D
 def one_for_each_arrangement(frame: pd.DataFrame) -> pd.DataFrame:
     """Merge values of heterogeneity with the same arrangement, and drop repeated runs of the same problem.
 
-    The value that stays is the middle one, but the first if it is 0 and the last if it is 1.
+    The value that stays is the middle one, unless 0 or 1 is among them.
     """
-    if "heterogeneity" not in frame or "arrangement" not in frame or _count(frame["heterogeneity"]) < 2:
+    if "heterogeneity" not in frame or "arrangement" not in frame or frame["heterogeneity"].nunique(dropna=False) < 2:
         return frame
     frame = frame.reset_index(drop=True)
     known = (frame["arrangement"].notna() & frame["heterogeneity"].notna()).to_numpy()
@@ -185,7 +172,7 @@ def one_for_each_arrangement(frame: pd.DataFrame) -> pd.DataFrame:
     group = _joint([frame[name] for name in same])
     values, before = floats(frame["heterogeneity"]), _again(frame)
     pairs = pd.DataFrame({"group": group[known], "value": values[known]}).drop_duplicates()
-    chosen = pairs.groupby("group")["value"].agg(_one_of)
+    chosen = pairs.groupby("group")["value"].agg(_representative)
     frame["heterogeneity"] = np.where(known, chosen.reindex(group).to_numpy(), values)
     return frame[~_again(frame) | before].reset_index(drop=True) if "seed" in frame else frame
 
@@ -213,13 +200,8 @@ def axes_of(table: pd.DataFrame) -> list[str]:
 
 def applicable(table: pd.DataFrame) -> dict[str, set[str]]:
     """For each axis the optimizers that have it: all for settings of the problem, some for those of optimizers."""
-    everyone = set(table["optimizer"])
-    own = {
-        name: set(table.loc[table[name].notna(), "optimizer"])
-        for name in axes_of(table)
-        if name not in (*CONDITIONS, "optimizer")
-    }
-    return {name: own.get(name, everyone) for name in axes_of(table)}
+    shared = (*CONDITIONS, "optimizer")
+    return {name: set(table.loc[table[name].notna() | (name in shared), "optimizer"]) for name in axes_of(table)}
 
 
 def names_of(axes: Sequence[str]) -> list[str]:
@@ -297,16 +279,11 @@ def _as_numbers(column: pd.Series) -> pd.Series:
     return column if (values.isna() & column.notna()).any() or column.isna().all() else values.astype(float)
 
 
-def _one_of(values: pd.Series) -> float:
-    ordered = np.sort(values.to_numpy())
-    if ordered[0] == 0 or ordered[-1] == 1:
-        return float(ordered[0] if ordered[0] == 0 else ordered[-1])
-    return float(ordered[(ordered.size - 1) // 2])
-
-
-def _rank(name: str) -> tuple[int, str]:
-    """Sort key: settings in the order of CONDITIONS, then those of optimizers."""
-    return (CONDITIONS.index(name), "") if name in CONDITIONS else (len(CONDITIONS), name)
+def _representative(values: pd.Series) -> float:
+    """0 or 1 if it is among the values, otherwise the middle one."""
+    if (values == 0).any():
+        return 0.0
+    return 1.0 if (values == 1).any() else float(values.quantile(interpolation="lower"))
 
 
 def _joint(columns: Sequence[pd.Series]) -> np.ndarray:
@@ -316,11 +293,6 @@ def _joint(columns: Sequence[pd.Series]) -> np.ndarray:
         codes = _codes(column)
         group = pd.factorize(group * (codes.max(initial=0) + 1) + codes)[0]
     return group
-
-
-def _count(column: pd.Series) -> int:
-    """The number of distinct values, NaN included."""
-    return int(column.nunique(dropna=False))
 
 
 def _is_of_numbers(column: pd.Series) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +29,10 @@ def speed(frame: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
     sizes = list(dict.fromkeys(zip(frame["blocks"], frame["block_size"], strict=True)))
     rows = {count: _rows(frame[frame["lanes"] == count]) for count in lanes}
     heights = [len(rows[count]) for count in lanes]
-    with canvas(
-        len(lanes), len(sizes), title=title, caption=f"{_key(frame)} {caption}".strip(), font_size=9,
-        height=0.165 * sum(heights) / len(lanes), gap=0.35, sharex="col", sharey="row", height_ratios=heights,
-    ) as (figure, panels):  # fmt: skip
+    caption = f"{_key(frame)} {caption}".strip()
+    options: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": heights, "gap": 0.35, "font_size": 9}
+    height = 0.165 * sum(heights) / len(lanes)
+    with canvas(len(lanes), len(sizes), title=title, caption=caption, height=height, **options) as (figure, panels):
         grid = np.array(panels, dtype=object).reshape(len(lanes), len(sizes))
         for column, (blocks, size) in enumerate(sizes):
             for axes, count in zip(grid[:, column], lanes, strict=True):
@@ -66,10 +66,8 @@ def _panel(axes: Axes, frame: pd.DataFrame, rows: list[tuple[str, str]]) -> None
             axes.axhspan(height - 0.5, height + 0.5, color="#E3EEF6", linewidth=0, zorder=0)
         for count, (size, fill) in zip((threads[0], threads[-1]), marks, strict=False):
             if count in ours.index:
-                axes.plot(
-                    [ours.loc[count, "microseconds"]], [height], "o", markersize=size, color=colour,
-                    markerfacecolor=fill or colour, markeredgewidth=1.0, zorder=3,
-                )  # fmt: skip
+                style: dict[str, Any] = {"markersize": size, "markerfacecolor": fill or colour, "markeredgewidth": 1.0}
+                axes.plot([ours.loc[count, "microseconds"]], [height], "o", color=colour, zorder=3, **style)
     for height in [k for k in range(1, len(rows)) if rows[k][0] != rows[k - 1][0]]:
         axes.axhline(height - 0.5, color="#999999", linewidth=0.6, zorder=0)
     axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.layout import PanelGrid, canvas, style_context
-from quadsim.plots.style import OTHERS, power_ticks, style_of
+from quadsim.plots.layout import canvas, legend_above
+from quadsim.plots.style import colours_of, power_ticks, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,15 +20,14 @@ MIN_NORM, MAX_NORM = 1e-200, 1e3  # relative gradient norms beyond these are not
 
 def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol: float | None = None) -> Figure:
     """Gradient norm against steps on log axes (`table.curves`): a curve for each lane, a label for each optimizer."""
-    with style_context(9):
-        grid = PanelGrid([""], 1, 2.6, title=title, caption=caption, xlabels=["steps"], ylabel=YLABEL, left=0.5)
-        (axes,) = grid.axes
-        axes.set(xscale="log", yscale="log")
+    with canvas(title=title, caption=caption, width=5.6, height=2.6, font_size=8) as (figure, (axes,)):
+        axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=YLABEL)
+        colours = colours_of(list(curves["optimizer"].unique()))
         ends: dict[str, tuple[float, float, str, str]] = {}
         for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
-            colour = style_of(str(name)).colour or OTHERS[len(ends) % len(OTHERS)]
+            colour = colours[str(name)]
             curve = curve[(curve["step"] > 0) & (curve["relative"] > MIN_NORM)]  # a log axis has no zero
-            inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all the others
+            inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all others
             if inside.empty:
                 continue
             axes.plot(inside["step"], inside["relative"], linestyle=style_of(str(name)).stroke, color=colour)
@@ -37,43 +36,41 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
         if tol and tol > MIN_NORM:
             axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-            axes.annotate(
-                f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), xytext=(3, 3),
-                textcoords="offset points", fontsize=7.5, color="#666666",
-            )  # fmt: skip
+            above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
+            axes.annotate(f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
+        low, high = axes.dataLim.intervaly
+        if low <= high < 1.001 * low:  # no range to scale to: only the line at tol, or a single point
+            axes.set_autoscaley_on(False)
+            axes.set_ylim(low / 10, 10 * high)
         _label_ends(axes, list(ends.values()))
         power_ticks(axes)
-        grid.label_axes()
-    return grid.figure
+    return figure
 
 
 def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", tol: float | None = None) -> Figure:
     """Gradient norm against steps (`table.bands`), a panel for each problem: median over draws, quartiles as a band."""
-    rows, columns = -(-len(titles) // 2), min(2, len(titles))
-    with canvas(rows, columns, caption=caption, height=1.83, panels=len(titles)) as (figure, grid):
+    labels = dict(zip(bands["optimizer"], bands["label"], strict=True))
+    colours = colours_of(list(labels))
+    with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
+        legend_above(figure, labels, colours, {name: style_of(name).stroke for name in labels})
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             ours = bands[bands["problem"] == problem]
             ends: list[float] = []
             for optimizer, curve in ours.groupby("optimizer", sort=False):
-                style = style_of(str(optimizer))
-                colour = style.colour or OTHERS[len(ends) % len(OTHERS)]
+                colour, stroke = colours[str(optimizer)], style_of(str(optimizer)).stroke
                 shown = curve[curve["median"] > MIN_NORM]
                 band = _until(shown, "upper", tol)
                 axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
                 line = _until(shown, "median", tol)
-                axes.plot(
-                    line["step"], line["median"], linestyle=style.stroke, color=colour, label=line["label"].iloc[0]
-                )
+                axes.plot(line["step"], line["median"], linestyle=stroke, color=colour)
                 ends.append(float(line["step"].iloc[-1]))
             axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)), title=title, xlabel="steps")
             axes.set_ylim(tol / 2 if tol else None, 2)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=5)
             power_ticks(axes, x=False)
             if number % 2 == 0:
                 axes.set_ylabel(YLABEL)
-        handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
     return figure
 
 
@@ -91,17 +88,16 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     low, high = axes.get_ylim()
     room = line * (len(ends) + 0.7)  # the share of the new axis that labels below the lowest end may need
     axes.set_ylim(max(low / (high / low) ** (room / (1 - room)), 1e-300), high)
+    outline = [withStroke(linewidth=2.5, foreground="white")]
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5, "fontweight": "bold"}
     placed: list[tuple[float, float, float]] = []
     for step, height, label, colour in sorted(ends):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
         half = character * len(label) / 2
-        if height > 1:  # below a rising curve is the curve itself: write beside it
+        if height > 1:  # a label below the end of a rising curve would cover it: write beside it
             x, y = x + half + 0.02, y + line
         x, y = min(max(x, half), 1 - half), y - line
         while any(abs(x - other) < half + width and abs(y - level) < 0.99 * line for other, level, width in placed):
             y -= line / 4
         placed.append((x, y, half))
-        axes.text(
-            x, y, label, transform=axes.transAxes, ha="center", va="center", color=colour, fontsize=8.5,
-            fontweight="bold", path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        axes.text(x, y, label, color=colour, transform=axes.transAxes, path_effects=outline, **style)

@@ -25,12 +25,6 @@ AXES = {
 }  # fmt: skip
 
 
-def labels_of(frame: pd.DataFrame, table: pd.DataFrame) -> dict[str, str]:
-    """The label of each optimizer in a table of medians, in the order of the frame."""
-    named = set(table["optimizer"])
-    return {str(name): style_of(str(name)).label for name in frame["optimizer"].unique() if name in named}
-
-
 def axis_name(name: str) -> str:
     return AXES.get(name, short_name(name))
 

@@ -12,7 +12,6 @@ from quadsim._format import in_words
 from quadsim._quantiles import QUARTILES
 from quadsim.plots.aggregate import broken, floats
 from quadsim.plots.style import power_ticks
-from quadsim.plots.text import width_of
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -48,14 +47,8 @@ class Scale:
         edges = np.concatenate([[at[0] - half[0]], at[:-1] + half[: at.size - 1], [at[-1] + half[-1]]])
         return 10**edges if self.kind == "log" else edges
 
-    def width(self) -> float:
-        """The width of the widest tick label in inches."""
-        if self.kind == "log":
-            return _width_at_log_ticks(*self.edges()[[0, -1]])
-        return width_of([f"{value:,.4g}" for value in self.values]) + 0.02
-
     def set(self, axis: Axis, *, room: float) -> None:
-        """Set the limits, with room as a share of the axis or at the cell edges, and the ticks."""
+        """Set the ticks, and the limits: beyond the values by a share `room` of the axis, or at the cell edges if 0."""
         log = self.kind == "log"
         at = self.positions(self.values)
         low, high = (at if room and at.size > 1 else self.edges())[[0, -1]]
@@ -68,7 +61,7 @@ class Scale:
             from matplotlib.ticker import MaxNLocator
 
             axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-            axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+            axis.set_major_formatter("{x:,.10g}")
         else:
             stride = -(-len(self.values) // 8)
             axis.set_ticks(np.arange(len(self.values))[::stride], [f"{value:g}" for value in self.values[::stride]])
@@ -87,7 +80,7 @@ class Heights:
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
         if y == "steps_to_tol":
             shown = np.concatenate([lower, median, upper, limit[np.isnan(upper)]])
-        else:  # a diverging run would flatten all the others
+        else:  # diverged runs would flatten all others
             whole, calm = ~broken(table), (table["diverged"] == 0).to_numpy()
             shown = np.concatenate([lower[whole], median[whole], upper[calm]])
         shown = shown[np.isfinite(shown)]
@@ -103,21 +96,13 @@ class Heights:
         room = least / 2 if high - low < least else 0.0
         return Heights(low - room, high + room, log)
 
-    def width(self) -> float:
-        """The width of the widest tick label in inches."""
-        from matplotlib.ticker import MaxNLocator
-
-        if self.log:
-            return _width_at_log_ticks(self.low, self.high)
-        return width_of([f"{tick:,.6g}" for tick in MaxNLocator(5).tick_values(self.low, self.high)]) + 0.02
-
     def set(self, axis: Axis, *, below: float = 0.05, above: float) -> None:
         from matplotlib.ticker import MaxNLocator
 
         _set_limits(axis, self.low, self.high, below, above, log=self.log)
         if not self.log:
             axis.set_major_locator(MaxNLocator(5))
-            axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axis.set_major_formatter("{x:,.6g}")
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
@@ -150,7 +135,3 @@ def _set_limits(axis: Axis, low: float, high: float, below: float, above: float,
 
 def _has_powers(low: float, high: float) -> bool:
     return bool(np.floor(np.log10(high) + 1e-9) - np.ceil(np.log10(low) - 1e-9) >= 1)
-
-
-def _width_at_log_ticks(low: float, high: float) -> float:
-    return width_of(["10⁻⁸"] if _has_powers(low, high) else [in_words(low), in_words(high)]) + 0.02

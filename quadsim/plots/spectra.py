@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 def densities(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
     """Spectral densities (columns block, eigenvalue, density): a panel for each block, each with its own range."""
     names = list(dict.fromkeys(curves["block"]))
-    columns = 3 if len(names) > 4 else 2
-    rows = -(-len(names) // columns)
-    with canvas(rows, columns, title=title, caption=caption, height=1.05, gap=0.5, panels=len(names)) as (figure, grid):
+    sizes: dict[str, Any] = {"columns": 3 if len(names) > 4 else 2, "height": 1.05, "gap": 0.5}
+    with canvas(panels=len(names), title=title, caption=caption, **sizes) as (figure, grid):
         for axes, name in zip(grid, names, strict=True):
             curve = curves[curves["block"] == name]
             peak = curve["density"].max()
-            axes.fill_between(
-                curve["eigenvalue"], curve["density"], peak * 1e-9, color="#0072B2", alpha=0.25, linewidth=0
-            )
-            axes.plot(curve["eigenvalue"], curve["density"], color="#0072B2", linewidth=1.0)
+            at, density = curve["eigenvalue"], curve["density"]
+            axes.fill_between(at, density, peak * 1e-9, color="#0072B2", alpha=0.25, linewidth=0)
+            axes.plot(at, density, color="#0072B2", linewidth=1.0)
             axes.set(yscale="log", ylim=(peak * 1e-9, peak * 3))
             axes.set_title(name, fontsize=8.5)
             axes.locator_params(axis="x", nbins=4)
@@ -43,17 +41,14 @@ def histogram(eigenvalues: pd.DataFrame, *, title: str = "", caption: str = "", 
     names = list(dict.fromkeys(eigenvalues["block"]))
     values = eigenvalues["eigenvalue"]
     edges = np.geomspace(values.min() * (1 - 1e-9), values.max() * (1 + 1e-9), bins + 1)
-    with canvas(
-        len(names), title=title, caption=caption, width=5.6, height=0.68, gap=0.07, sharex=True, sharey=True
-    ) as (figure, grid):
+    sizes: dict[str, Any] = {"width": 5.6, "height": 0.68, "gap": 0.07}
+    with canvas(len(names), title=title, caption=caption, sharex=True, sharey=True, **sizes) as (figure, grid):
         for number, (axes, name) in enumerate(zip(grid, names, strict=True)):
             ours = eigenvalues.loc[eigenvalues["block"] == name, "eigenvalue"]
             colour = PALETTE[number % len(PALETTE)]
             axes.hist(ours, bins=list(edges), color=colour)
             axes.set_xscale("log")
-            axes.annotate(
-                name, (0.01, 0.95), xycoords="axes fraction", va="top", fontsize=8, fontweight="bold", color=colour
-            )
+            axes.text(0.01, 0.95, name, transform=axes.transAxes, va="top", fontsize=8, fontweight="bold", color=colour)
             axes.tick_params(labelsize=7)
         power_ticks(grid[-1], y=False)
         grid[-1].set_xlabel("eigenvalue")
@@ -79,9 +74,8 @@ def heat_map(distances: pd.DataFrame, *, title: str = "", caption: str = "") -> 
         axes.tick_params(length=0)
         for (row, column), value in np.ndenumerate(matrix):
             text = "" if np.isnan(value) else f"{value:.{digits}f}".replace("0.", ".", 1)
-            colour = "white" if value > 0.55 * largest else "black"
-            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour,
-                      fontstyle="italic" if row == column else "normal")  # fmt: skip
+            colour, slant = "white" if value > 0.55 * largest else "black", "italic" if row == column else "normal"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour, fontstyle=slant)
         bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30)
         bar.outline.set_visible(False)
         bar.set_label("Jensen–Shannon distance, nats (at most ln 2)", fontsize=7.5)

@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim import _discovery
+from quadsim._format import power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe & Ito's palette for the first six optimizers, Tol's muted and medium-contrast ones for the others:
-# colour-blind-safe, and distinct in grey by their lightness. More than a dozen hues cannot be: optimizers with similar
-# colours have different strokes.
+# colour-blind-safe, and distinct in grey by their lightness. More than a dozen hues cannot be distinct: optimizers with
+# similar colours have different strokes.
 OKABE_ITO = ("#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9")
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
-PALETTE = (*OKABE_ITO, *OTHERS)  # for curves that are no optimizer's
+PALETTE = (*OKABE_ITO, *OTHERS)  # for curves that are not of an optimizer
 STROKES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1.5, 1.5)), "dash-dot": (0, (6, 1.5, 1.5, 1.5)),
 }  # fmt: skip
 CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
 STYLE: dict[Any, Any] = {
     "font.size": 9,
-    "axes.titlesize": 9.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
@@ -38,7 +40,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How figures show an optimizer. Without a colour of its own it takes one that the figure has left."""
+    """How figures show an optimizer. Without a colour it gets one that the figure does not use yet."""
 
     label: str
     colour: str | None = None
@@ -49,12 +51,12 @@ STYLES = {info.name: Style(info.label, info.colour, STROKES[info.stroke]) for in
 
 
 def style_of(name: str) -> Style:
-    """The style of an optimizer. A user's rule has a label but no colour; any other name is its own label."""
+    """The style of an optimizer. A user-defined rule has a label but no colour; any other name is its own label."""
     return STYLES.get(name) or Style(_discovery.USER_LABELS.get(name, name))
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each optimizer; those without one of their own get one that is left."""
+    """The colour of each optimizer; those without one get one that is not used yet."""
     registered = (style.colour for style in STYLES.values() if style.colour is not None)
     others = iter((*OTHERS, *OKABE_ITO, *registered))
     chosen = {}
@@ -73,7 +75,3 @@ def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
         axis.set_major_locator(LogLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")
-
-
-def power_of_ten(exponent: int) -> str:
-    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -46,7 +46,7 @@ def wrapped(text: str, inches: float, size: float) -> list[str]:
 
 
 def evenly_wrapped(text: str, inches: float, size: float) -> list[str]:
-    """As many lines as `wrapped`, of similar widths."""
+    """As many lines as `wrapped` needs, of similar widths."""
     best = wrapped(text, inches, size)
     for share in np.arange(0.95, 0.45, -0.05) if len(best) > 1 else ():
         lines = wrapped(text, share * inches, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,7 @@ def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figur
     start), rate (the asymptotic rate as a straight line).
     """
     names = list(dict.fromkeys(curves["optimizer"]))
-    rows, columns = -(-len(names) // 2), min(2, len(names))
-    with canvas(rows, columns, title=title, caption=caption, height=1.73, panels=len(names)) as (figure, grid):
+    with canvas(columns=2, panels=len(names), title=title, caption=caption, height=1.73) as (figure, grid):
         for number, (axes, name) in enumerate(zip(grid, names, strict=True)):
             ours, colour = curves[curves["optimizer"] == name], style_of(name).colour or "#000000"
             for label, (_, run) in zip_longest(["measured, step by step"], ours.groupby("seed", sort=False)):
@@ -34,7 +33,7 @@ def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figur
             low = max(float(ours["loss"].min()), 1e-16)
             axes.set(yscale="log", ylim=(low / 3, 3 * float(np.nanmax(one["bound"]))), xlabel="steps")
             axes.set_title(str(one["label"].iloc[0]))
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=5)
             power_ticks(axes, x=False)
             axes.legend(frameon=False, fontsize=7, loc="upper right")
@@ -50,17 +49,15 @@ def kappa_eff(quartiles: pd.DataFrame, *, title: str = "", caption: str = "") ->
             axes.fill_between(ours["kappa"], ours["lower"], ours["upper"], color=colour, alpha=0.2, linewidth=0)
             axes.plot(ours["kappa"], ours["median"], color=colour)
             labelled = ours.iloc[int(0.72 * len(ours))]
-            axes.annotate(
-                str(name), (labelled["kappa"], labelled["median"]), xytext=(0, 8), textcoords="offset points",
-                color=colour, fontsize=8.5, fontweight="bold", ha="right",
-            )  # fmt: skip
+            at = labelled["kappa"], labelled["median"]
+            bold: dict[str, Any] = {"fontsize": 8.5, "fontweight": "bold", "ha": "right", "color": colour}
+            axes.annotate(str(name), at, xytext=(0, 8), textcoords="offset points", **bold)
         ends = np.array([quartiles["kappa"].min(), quartiles["kappa"].max()])
         axes.plot(ends, ends, color="#666666", linewidth=1.0, linestyle=":")
         axes.set(xscale="log", yscale="log", xlabel="κ, the condition number for GD")
-        axes.set_ylabel("κ_eff, that for frozen Adam")
-        axes.annotate(
-            "κ_eff = κ", (ends[0] ** 0.35 * ends[1] ** 0.65, ends[0] ** 0.35 * ends[1] ** 0.65), xytext=(6, -10),
-            textcoords="offset points", fontsize=8, color="#666666",
-        )  # fmt: skip
+        axes.set_ylabel("κ_eff, the condition number for frozen Adam")
+        middle = ends[0] ** 0.35 * ends[1] ** 0.65
+        below: dict[str, Any] = {"xytext": (6, -10), "textcoords": "offset points", "color": "#666666"}
+        axes.annotate("κ_eff = κ", (middle, middle), fontsize=8, **below)
         power_ticks(axes)
     return figure

@@ -11,7 +11,7 @@ from quadsim.reproduce.records import VERDICTS, Record
 
 def verdict_counts(records: Iterable[Record]) -> str:
     """`51 reproduced, 9 differ, 4 cannot be checked`."""
-    counts = Counter(one["verdict"] for record in records for one in record["checks"])
+    counts = Counter(check["verdict"] for record in records for check in record["checks"])
     plural = {"differs": "differ"} if counts["differs"] != 1 else {}
     return ", ".join(
         f"{counts[verdict]} {plural.get(verdict, verdict)}" for verdict in VERDICTS.values() if counts[verdict]
@@ -23,9 +23,9 @@ def verdict_table(records: Sequence[Record]) -> str:
     lines = ["| figure | | published | measured | verdict |", "|---|---|---|---|---|"]
     for record in records:
         source = f"[{record['source']}](figures/{record['name']}.svg)"
-        for one in record["checks"]:
-            verdict = f"**{one['verdict']}**" + (f": {one['why']}" if one["why"] else "")
-            cells = (source, one["what"], one["published"], one["measured"], verdict)
+        for check in record["checks"]:
+            verdict = f"**{check['verdict']}**" + (f": {check['why']}" if check["why"] else "")
+            cells = (source, check["what"], check["published"], check["measured"], verdict)
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
             source = ""
     return "\n".join(lines) + "\n"
@@ -33,14 +33,12 @@ def verdict_table(records: Sequence[Record]) -> str:
 
 def gallery(records: Sequence[Record]) -> str:
     """The figures: the first one at full width, the others in two columns."""
-    first, others = records[:1], records[1:]
-    lines = [f"![{_alt_text(one['title'])}](figures/{one['name']}.png)\n" for one in first]
-    for left in range(0, len(others), 2):
-        pair = others[left : left + 2]
-        if left == 0:
-            lines.append("| | |\n|---|---|")
-        cells = (f"![{_alt_text(one['title'])}](figures/{one['name']}.png)<br>{one['source']}" for one in pair)
-        lines.append("| " + " | ".join(cells) + " |" + " |" * (2 - len(pair)))
+    images = [f"![{_alt_text(record['title'])}](figures/{record['name']}.png)" for record in records]
+    cells = [f"{image}<br>{record['source']}" for image, record in zip(images, records, strict=True)][1:]
+    lines = [f"{image}\n" for image in images[:1]] + ["| | |\n|---|---|"] * bool(cells)
+    for left in range(0, len(cells), 2):
+        pair = cells[left : left + 2]
+        lines.append("| " + " | ".join(pair) + " |" + " |" * (2 - len(pair)))
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A published figure, recomputed and checked: what was published beside what was measured, and a verdict.
+"""A published figure, recomputed and checked: the published result beside the measured one, and a verdict.
 
 Each script in experiments/ ends with one `Reproduction`: how to measure, what to check in the resulting tables, how to
 draw them. Checks see the tables only, so a verdict is a function of the data that is stored beside it.
@@ -31,7 +31,7 @@ class Check:
     Parameters
     ----------
     what :
-        What is compared, in a few words.
+        The quantity that is compared, in a few words.
     published, measured :
         The two results, short, with their numbers.
     holds :
@@ -76,7 +76,7 @@ class Reproduction:
     arxiv :
         The arXiv number of the publication, if it has one.
     measure :
-        fast → tables. ``fast`` asks for the fewest draws that show the same.
+        fast → tables. ``fast`` asks for the fewest draws that give the same verdicts.
     check :
         tables → checks.
     draw :
@@ -98,12 +98,14 @@ class Reproduction:
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", self.name):
-            raise InputError(f"{checks.shown(self.name)} names no files: use small letters, digits and dashes")
+            raise InputError(
+                f"{checks.shown(self.name)} is not a valid name of files: use lower-case letters, digits and dashes"
+            )
 
     def make(self, folder: Path, command: str, *, fast: bool = False, redraw: bool = False) -> Record:
         """Measure, check, draw and write; returns the record. ``redraw``: use the tables in the folder."""
-        tables, before = self.read(folder) if redraw else (self.measure(fast), {"fast": fast})
-        figure, rows = self.draw(tables), [one.row() for one in self.check(tables)]
+        tables, previous = self.read(folder) if redraw else (self.measure(fast), {"fast": fast})
+        figure, rows = self.draw(tables), [check.row() for check in self.check(tables)]
         title = " ".join(figure.get_suptitle().split())
         if not title or not rows:
             raise InputError(f"{self.name} has no {'checks' if title else 'title'}")
@@ -115,10 +117,10 @@ class Reproduction:
             "title": title,
             "caption": " ".join(figure.get_supxlabel().split()),
             "command": command,
-            "fast": before["fast"],
+            "fast": previous["fast"],
             "tables": list(tables),
             "checks": rows,
-            "versions": before.get("versions") or _artifacts.versions(),
+            "versions": previous.get("versions") or _artifacts.versions(),
         }
         _artifacts.write(folder, self.name, figure, {} if redraw else tables, record)
         return record

@@ -1,4 +1,4 @@
-"""The scripts of the published figures: experiments/*.py with a `REPRODUCTION`. They are found, not listed."""
+"""The scripts of the published figures: all experiments/*.py with a `REPRODUCTION`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def load(path: Path) -> Reproduction:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
-    found = getattr(module, "REPRODUCTION", None)
-    if not isinstance(found, Reproduction):
+    reproduction = getattr(module, "REPRODUCTION", None)
+    if not isinstance(reproduction, Reproduction):
         raise InputError(f"{path} has no REPRODUCTION: end the script with REPRODUCTION = Reproduction(…)")
-    return found
+    return reproduction
 
 
 def _scripts_in(folder: Path) -> dict[str, Path]:

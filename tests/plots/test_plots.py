@@ -1,4 +1,4 @@
-"""Figures: what is drawn, from a table alone."""
+"""Figures of tables: curves, bands, labels and limits."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def runs():
     ]
 
 
-def test_every_optimizer_has_its_curve_its_label_and_its_colour(runs):
+def test_each_optimizer_has_a_curve_a_label_and_a_colour(runs):
     figure = plots.convergence(table.curves(runs), title="A finding", tol=1e-6)
     (axes,) = figure.axes
     labels = {text.get_text(): text.get_color() for text in axes.texts}
@@ -32,7 +32,7 @@ def test_every_optimizer_has_its_curve_its_label_and_its_colour(runs):
     assert gd.get_ydata()[-1] == pytest.approx(1e-6, rel=1e-3)
 
 
-def test_lanes_of_one_optimizer_are_curves_of_their_own_under_one_label():
+def test_lanes_of_one_optimizer_are_separate_curves_with_one_label():
     lanes = qs.solve(qs.case(3), [qs.GD(lr=lr) for lr in (1e-4, 2e-4, 3e-4)], max_steps=1000, engine="compiled")
     (axes,) = plots.convergence(table.curves(lanes)).axes
     assert sum(len(line.get_xdata()) > 1 for line in axes.lines) == 3
@@ -46,7 +46,9 @@ def test_labels_do_not_touch_and_stay_inside(number):
     optimizers = qs.GD(), qs.FrozenAdam(), qs.BlockGD(), qs.Adam(lr=1e-3)
     runs = [qs.solve(qs.case(number), optimizer, engine="compiled") for optimizer in optimizers]
     figure = plots.convergence(table.curves(runs), tol=1e-6)
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # places the axes
+    renderer = canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_fontweight() == "bold"]
     assert len(boxes) == 4
     inside = figure.axes[0].get_window_extent(renderer)
@@ -63,10 +65,13 @@ def test_a_run_of_one_point_draws_an_empty_curve():
         qs.solve(qs.case(3), qs.GD(lr=1e300), tol=0, engine="compiled"),
     ]
     assert len(plots.convergence(table.curves(runs)).axes[0].texts) == 0
+    (axes,) = plots.convergence(table.curves(runs), tol=1e-6).axes
+    assert [text.get_text() for text in axes.texts] == ["tol = 1e-06"]
+    assert axes.get_ylim()[0] < 1e-6 < axes.get_ylim()[1]
 
 
 @pytest.mark.parametrize("optimizer", [qs.BlockGD(), qs.Adam(eps=0.0), qs.GD(lr=3e-4)], ids=repr)
-def test_a_run_to_the_end_of_float64_is_drawn(optimizer, tmp_path):
+def test_a_run_that_underflows_is_drawn(optimizer, tmp_path):
     run = qs.solve(qs.case(3), optimizer, tol=0, engine="compiled")
     plots.convergence(table.curves([run]), tol=0).savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
@@ -79,7 +84,7 @@ def test_no_nan_reaches_a_table():
     assert list(table.summary(runs)["status"]) == ["diverged", "diverged"]
 
 
-def test_bounds_lie_above_what_they_bound():
+def test_bounds_are_above_the_losses():
     rows = []
     problem = qs.case(3)
     for optimizer in (qs.GD(), qs.HeavyBall()):
@@ -109,7 +114,7 @@ def test_kappa_eff_against_kappa_has_a_curve_and_a_band_for_each_problem():
     assert_allclose(axes.lines[-1].get_xdata(), axes.lines[-1].get_ydata())  # the diagonal
 
 
-def test_every_optimizer_there_is_can_be_drawn():
+def test_every_registered_optimizer_can_be_drawn():
     names = list(optimizers.OPTIMIZERS)
     parts = [{"optimizer": name, "label": name, "lane": lane, "problem": "p"} for lane, name in enumerate(names)]
     curves = pd.DataFrame([{**part, "step": step, "relative": 1 / (1 + step)} for part in parts for step in (0, 1, 2)])

@@ -1,4 +1,4 @@
-"""Figures and tables of sweeps aggregate over seeds and nothing else: what differs otherwise stays apart."""
+"""Figures and tables of sweeps aggregate over seeds only: runs with different settings are never pooled."""
 
 import itertools
 import json
@@ -19,10 +19,8 @@ from quadsim.plots.aggregate import RESULTS, axes_of
 from quadsim.sweeps import axes as sweep_axes
 from quadsim.sweeps.store import Store
 
-OWN = ["lr", "beta2", "momentum", "alpha"]
 
-
-def test_the_lists_of_columns_are_those_of_sweeps():
+def test_result_columns_are_those_of_sweeps():
     assert RESULTS == sweep_axes.RESULTS
 
 
@@ -46,7 +44,7 @@ def same(value, other):
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_whatever_differs_is_a_row_of_its_own(data):
+def test_runs_with_different_settings_are_in_different_rows(data):
     """Random settings, given as axes or not, present or absent, complete grids or not."""
     names = data.draw(st.lists(st.sampled_from(["kappa", "batch", "noise", "beta2", "alpha", "start"]), unique=True))
     values = {"kappa": [10.0, 100.0], "batch": [None, 1, 3], "noise": [0.0, 0.1], "beta2": [None, 0.9, 0.99],
@@ -65,7 +63,7 @@ def test_whatever_differs_is_a_row_of_its_own(data):
     assert sorted(zip(table["draws"], table["median"], strict=True)) == expected
 
 
-def test_no_batch_and_a_batch_are_two_lines():
+def test_an_absent_batch_size_is_a_separate_line():
     frame = table_of(kappa=[10.0, 100.0, 1000.0], batch=[None, 3])
     for axes in ([], ["kappa"], ["kappa", "batch"], ["kappa", "batch", "optimizer"]):
         table = plots.medians(frame, axes)
@@ -85,7 +83,7 @@ def caption(figure):
     return figure.get_supxlabel().replace("\n", " ")
 
 
-def test_a_setting_that_no_axis_names_gets_panels_rows_and_maps():
+def test_a_setting_not_among_the_axes_gets_panels_and_maps():
     frame = table_of(kappa=[10.0, 100.0, 1000.0], rotation=[0.0, 0.5, 1.0], span=["blocks", "whole"])
     maps = plots.heat_maps(frame, "kappa", "rotation")
     assert [one.get_title(loc="left") for one in maps.axes[:2]] == ["Adam, span = blocks", "Adam, span = whole"]
@@ -95,13 +93,13 @@ def test_a_setting_that_no_axis_names_gets_panels_rows_and_maps():
     assert len(dots.axes) == 6
 
 
-def test_unequal_numbers_of_seeds_are_told():
+def test_the_caption_states_unequal_numbers_of_seeds():
     frame = table_of(kappa=[10.0, 100.0])
     figure = plots.sweep_figure(frame[(frame["kappa"] > 10) | (frame["seed"] < 3)], axes=["kappa"])
     assert "medians over 3 to 5 seeds" in caption(figure)
 
 
-def test_the_same_run_twice_counts_once_and_two_results_of_a_seed_are_refused():
+def test_duplicate_runs_count_once_and_conflicting_results_raise():
     frame = table_of(kappa=[10.0, 100.0])
     table = plots.medians(pd.concat([frame, frame]), ["kappa"])
     assert set(table["draws"]) == {5}
@@ -112,8 +110,8 @@ def test_the_same_run_twice_counts_once_and_two_results_of_a_seed_are_refused():
     assert (len(table), set(table["draws"])) == (4, {5})
 
 
-def test_what_follows_from_other_settings_is_no_axis():
-    """The engine, the limit on the steps and theory's learning rate differ between optimizers by themselves."""
+def test_settings_determined_by_others_are_not_axes():
+    """Engine, step limit and theoretical learning rate follow from the optimizer."""
     names = ["gd", "adam", "heavy-ball"]
     rows = qs.sweep(case=3, kappa=[10, 100], optimizers=names, adam={"lr": [0.01, 0.1]}, seed=range(3), tol=0.1)
     table = plots.medians(rows)
@@ -128,7 +126,7 @@ def test_what_follows_from_other_settings_is_no_axis():
         }
 
 
-def test_a_default_setting_is_no_axis_where_another_optimizer_sweeps_it():
+def test_a_default_setting_is_not_an_axis_if_another_optimizer_sweeps_it():
     rows = qs.sweep(case=3, optimizers=["adam", "adam-mini"], adam={"beta2": [0.9, 0.99]}, seed=range(2), max_steps=20)
     table = plots.medians(rows)
     assert dict(table.groupby("optimizer")["beta2"].nunique()) == {"adam": 2, "adam-mini": 0}
@@ -155,7 +153,7 @@ def test_a_setting_with_the_name_of_a_column_of_the_table():
         assert len(plots.sweep_figure(frame, axes=["kappa", "limit", "draws"], x=x).axes) == (4 if x == "kappa" else 6)
 
 
-def test_a_condition_number_that_the_spectrum_decides_is_no_axis():
+def test_a_condition_number_determined_by_the_spectrum_is_not_an_axis():
     rows = qs.sweep(case=1, map="unshifted", block_size=3, optimizers="gd", seed=range(3), tol=0.1)
     assert rows["kappa"].nunique() > 1
     table = plots.medians(rows)
@@ -167,7 +165,7 @@ def marks(axes, mark):
 
 
 @pytest.mark.parametrize("y", ["loss", "grad_norm", "measured_rate"])
-def test_runs_that_underflowed_have_no_loss(y):
+def test_runs_that_underflowed_are_excluded_from_medians(y):
     """Three of five runs left float64's range with tiny values: the medians are those of the other two."""
     frame = table_of(kappa=[10.0, 100.0], beta2=[0.9, 0.999]).assign(status="max-steps", steps_to_tol=np.nan)
     frame[y] = np.where(frame["kappa"] == 10, 0.1, 0.2) * (1 + 0.01 * frame["seed"])
@@ -183,7 +181,7 @@ def test_runs_that_underflowed_have_no_loss(y):
     assert "Left out: 6 of 20 runs, which left float64's range." in figure.get_supxlabel().replace("\n", " ")
 
 
-def test_what_did_not_reach_the_tolerance_has_a_triangle_at_the_limit_and_what_diverged_a_cross():
+def test_triangles_mark_unreached_medians_and_crosses_diverged_ones():
     frame = table_of(kappa=[10.0, 100.0, 1000.0], batch=[None, 3])
     late, gone = frame["kappa"] == 100, frame["kappa"] == 1000
     frame["steps_to_tol"] = frame["steps_to_tol"].where(~(late | gone)).astype("Int64")
@@ -195,13 +193,13 @@ def test_what_did_not_reach_the_tolerance_has_a_triangle_at_the_limit_and_what_d
         assert [x for x, _ in marks(one, "x")] == [1000]
     assert "Open triangles: the median is above the limit" in caption(figure)
     assert "Crosses: diverged." in caption(figure)
-    without = plots.sweep_figure(frame.drop(columns="last_step"), axes=["kappa", "batch"])  # still there, at the top
+    without = plots.sweep_figure(frame.drop(columns="last_step"), axes=["kappa", "batch"])  # marked at the top
     assert [x for x, _ in marks(without.axes[0], "^")] == [100]
     flat = plots.sweep_figure(frame[frame["kappa"] == 100], x="batch")
     assert [y for _, y in marks(flat.axes[0], "^")] == [5000, 5000]  # batch 3, and none as a horizontal line
 
 
-def test_what_did_not_reach_the_tolerance_is_marked_against_the_distance_too():
+def test_unreached_medians_are_marked_against_the_distance_too():
     frame = table_of(heterogeneity=[0.0, 0.5, 1.0]).assign(js_distance=lambda rows: 0.6 * rows["heterogeneity"])
     frame[["steps_to_tol", "last_step", "status"]] = np.nan, 200, "max-steps"
     frame.loc[frame["heterogeneity"] == 1, "status"] = "diverged"
@@ -211,7 +209,7 @@ def test_what_did_not_reach_the_tolerance_is_marked_against_the_distance_too():
     assert "Jensen" in distance.get_xlabel()
 
 
-def test_names_of_axes_are_inside_the_figure(monkeypatch):
+def test_axis_labels_are_inside_the_figure(monkeypatch):
     monkeypatch.setitem(plots.STYLES, "adam", plots.Style("an optimizer with a long name", "#CC79A7"))
     frame = table_of(heterogeneity=[0.0, 0.5, 1.0]).assign(js_distance=lambda rows: 0.6 * rows["heterogeneity"])
     figure = plots.against(frame, "heterogeneity")
@@ -220,13 +218,13 @@ def test_names_of_axes_are_inside_the_figure(monkeypatch):
         assert axes.xaxis.label.get_window_extent().x1 <= figure.bbox.x1
 
 
-def test_a_setting_of_one_optimizer_in_the_titles_of_panels_is_said_to_be_its_own():
-    mine = table_of(kappa=[10.0, 100.0, 1000.0], momentum=[0.5, 0.9]).assign(optimizer="heavy-ball")
+def test_the_caption_names_settings_that_only_some_optimizers_have():
+    heavy_ball = table_of(kappa=[10.0, 100.0, 1000.0], momentum=[0.5, 0.9]).assign(optimizer="heavy-ball")
     others = table_of(kappa=[10.0, 100.0, 1000.0]).assign(optimizer="nesterov", momentum=0.8)
-    figure = plots.sweep_figure(pd.concat([mine, others]), axes=["kappa", "momentum"])
+    figure = plots.sweep_figure(pd.concat([heavy_ball, others]), axes=["kappa", "momentum"])
     assert [one.get_title(loc="left") for one in figure.axes] == ["momentum = 0.5", "momentum = 0.9"]
     assert "Swept for some optimizers only, the others are repeated: momentum (Heavy ball)." in caption(figure)
-    assert "alone" not in caption(plots.sweep_figure(mine, axes=["kappa", "momentum"]))
+    assert "alone" not in caption(plots.sweep_figure(heavy_ball, axes=["kappa", "momentum"]))
 
 
 # ---- from the command line
@@ -236,8 +234,8 @@ def test_a_setting_of_one_optimizer_in_the_titles_of_panels_is_said_to_be_its_ow
 def command(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def run(*words):
-        code = cli.main([part for word in words for part in word.split(" ")])
+    def run(*arguments):
+        code = cli.main([part for word in arguments for part in word.split(" ")])
         return code, *capsys.readouterr()
 
     return run
@@ -261,9 +259,9 @@ def test_the_figure_the_table_and_the_summary_of_two_batch_sizes(command):
     rows = json.loads(command(SWEEP, "--json")[1])["rows"]
     assert {(row["kappa"], row["batch"] or 0): row["median_steps"] for row in rows} == by_hand
     code, out, _ = command("plot s.db --json")
-    told = json.loads(out)
-    assert (told["axes"], told["settings"]) == (["kappa", "batch"], 4)
-    assert told["aggregated"] == {"over": "seed", "fewest": 5, "most": 5}
+    result = json.loads(out)
+    assert (result["axes"], result["settings"]) == (["kappa", "batch"], 4)
+    assert result["aggregated"] == {"over": "seed", "fewest": 5, "most": 5}
     table = read_csv("figures/s.csv").fillna({"batch": 0})
     assert dict(zip(zip(table["kappa"], table["batch"], strict=True), table["median"], strict=True)) == by_hand
     assert set(table["draws"]) == {5}
@@ -275,12 +273,12 @@ def test_the_figure_the_table_and_the_summary_of_two_batch_sizes(command):
 
 def test_none_selects_rows_without_the_key(command):
     command(SWEEP)
-    for words, batches in (("batch=none", [0]), ("batch=none,3", [0, 3]), ("batch=3", [3]), ("batch=NONE", [0])):
-        code, out, err = command("plot s.db", words, "--json")
-        assert (code, err) == (0, ""), words
-        told = json.loads(out)
-        assert told["settings"] == 2 * len(batches)
-        table = next(name for name in told["files"] if name.endswith(".csv"))
+    for arguments, batches in (("batch=none", [0]), ("batch=none,3", [0, 3]), ("batch=3", [3]), ("batch=NONE", [0])):
+        code, out, err = command("plot s.db", arguments, "--json")
+        assert (code, err) == (0, ""), arguments
+        result = json.loads(out)
+        assert result["settings"] == 2 * len(batches)
+        table = next(name for name in result["files"] if name.endswith(".csv"))
         assert sorted(read_csv(table).get("batch", pd.Series(batches)).fillna(0).unique()) == batches
 
 
@@ -289,7 +287,7 @@ def test_every_listed_value_must_be_in_a_row(command):
         "sweep case=3 kappa=10,100 optimizers=gd,adam adam.lr=0.1,0.2 noise=none,gaussian noise.scale=0.1 "
         "seed=0..1 max_steps=5 store=s.db"
     )
-    for words, reason in {
+    for arguments, reason in {
         "optimizers=gd,adamm": "no row with optimizer adamm: it has adam, gd",
         "kappa=10,11": "no row with kappa 11: it has 10, 100",
         "adam.lr=0.1,0.5": "no row with adam.lr 0.5: it has 0.1, 0.2",
@@ -298,19 +296,19 @@ def test_every_listed_value_must_be_in_a_row(command):
         "seed=5..9": "no row with seed 5..9: it has 0, 1",
         "batch=none,3": "no row with batch 3: it has none",
     }.items():
-        code, _, err = command("plot s.db", words)
-        assert (code, err) == (2, f"quadsim: s.db has {reason}\n"), words
-    for words, count in {
+        code, _, err = command("plot s.db", arguments)
+        assert (code, err) == (2, f"quadsim: s.db has {reason}\n"), arguments
+    for arguments, count in {
         "batch=none": 12,
         "noise=none": 6,
         "kappa=1:100:log3": 12,
         "seed=0..999999999": 12,
     }.items():
-        code, out, err = command("plot s.db", words, "--json")
-        assert (code, err, json.loads(out)["settings"]) == (0, "", count), words
+        code, out, err = command("plot s.db", arguments, "--json")
+        assert (code, err, json.loads(out)["settings"]) == (0, "", count), arguments
 
 
-def test_learning_rates_that_nobody_gave(command):
+def test_default_learning_rates_are_not_an_axis(command):
     command("sweep case=3 kappa=10,100,1000 optimizers=gd,adam adam.lr=0.05,0.1 seed=0..2 max_steps=900 store=s.db")
     assert json.loads(command("plot s.db --json")[1])["settings"] == 3 * 3
     slopes = read_csv("figures/s-slopes.csv")
@@ -320,24 +318,24 @@ def test_learning_rates_that_nobody_gave(command):
     assert json.loads(command("plot s.db adam.lr=0.1 seed=0..1 --json")[1])["aggregated"]["most"] == 2
 
 
-def test_rows_of_several_sweeps_in_one_store_stay_apart(command):
+def test_rows_of_several_sweeps_in_one_store_are_not_pooled(command):
     command("sweep case=3 kappa=10,100 optimizers=gd seed=0..4 tol=1e-3 store=s.db")
     _, out, _ = command("sweep case=3 kappa=10,100 optimizers=gd seed=5..9 tol=1e-6 store=s.db")
     assert len(re.findall(r"(?m)^ +\d+ +gd +5 +5 ", out)) == 2  # of this sweep alone
-    told = json.loads(command("plot s.db --json")[1])
-    assert (told["axes"], told["settings"], told["aggregated"]["most"]) == (["kappa", "tol"], 4, 5)
+    result = json.loads(command("plot s.db --json")[1])
+    assert (result["axes"], result["settings"], result["aggregated"]["most"]) == (["kappa", "tol"], 4, 5)
     assert command("plot s.db x=tol")[0] == 0
 
 
-def test_what_a_merged_store_leaves_out_is_what_is_usual(command):
+def test_columns_missing_in_a_merged_store_have_their_defaults(command):
     command("sweep case=3 kappa=10,100 optimizers=gd seed=0..4 store=a.db")
     command(
         "sweep case=3 kappa=10,100 optimizers=gd noise=gaussian noise.scale=0,0.1 seed=5..9 max_steps=50 store=b.db"
     )
     command("merge a.db b.db store=all.db")
-    told = json.loads(command("plot all.db noise=none,gaussian noise.scale=none,0 kappa=10 --json")[1])
-    assert told["aggregated"]["over"] == "seed"
-    assert "noise" not in told["axes"]
+    result = json.loads(command("plot all.db noise=none,gaussian noise.scale=none,0 kappa=10 --json")[1])
+    assert result["aggregated"]["over"] == "seed"
+    assert "noise" not in result["axes"]
 
 
 REFUSED = [
@@ -361,18 +359,18 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_drawn_is_one_line(command):
+def test_refusals_are_one_line(command):
     command(SWEEP)
-    for words, sentence in REFUSED:
-        code, out, err = command("plot s.db", words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
+    for arguments, sentence in REFUSED:
+        code, out, err = command("plot s.db", arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), (arguments, err)
         assert sentence in err, err
     assert not Path("figures").exists()
 
 
 def test_every_panel_is_drawn(command):
-    words = "case=3 kappa=10,100,1000 optimizers=gd tol=0.1,0.01 rotation=0,0.5,1 block_size=2,3,4,5 seed=0"
-    command(f"sweep {words} store=s.db")
+    arguments = "case=3 kappa=10,100,1000 optimizers=gd tol=0.1,0.01 rotation=0,0.5,1 block_size=2,3,4,5 seed=0"
+    command(f"sweep {arguments} store=s.db")
     assert command("plot s.db")[0] == 0
     svg = Path("figures/s.svg").read_text(encoding="utf-8")
     for name, values in (("tol", ("0.1", "0.01")), ("rotation", ("0", "0.5", "1")), ("size", "2345")):

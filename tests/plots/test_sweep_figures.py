@@ -1,4 +1,4 @@
-"""The two sweeps that are shown: what their files say is what theory asks for, and the README says the same."""
+"""The two committed sweeps agree with theory and with the README; the explorer agrees with the simulator."""
 
 import base64
 import importlib.util
@@ -29,7 +29,7 @@ def test_the_slopes_are_those_of_theory(experiment):
     assert experiment.check_slopes(slopes) == []
 
 
-def test_a_slope_that_is_off_is_noticed(experiment):
+def test_a_wrong_slope_is_reported(experiment):
     slopes = read_csv(ROOT / "figures/sweep-kappa-slopes.csv")
     for row in slopes.index:
         wrong = slopes.copy()
@@ -44,7 +44,7 @@ def test_gd_is_flat_and_frozen_adam_falls(experiment):
     assert f"falls from {int(adam[0.0]):,} to {int(adam[1.0]):,}" in README
 
 
-def test_a_gd_that_is_not_flat_and_an_adam_that_is_are_noticed(experiment):
+def test_wrong_trends_are_reported(experiment):
     medians = read_csv(ROOT / "figures/sweep-heterogeneity.csv")
     medians = medians.astype({"median": float})
     tilted, flat = medians.copy(), medians.copy()
@@ -54,26 +54,26 @@ def test_a_gd_that_is_not_flat_and_an_adam_that_is_are_noticed(experiment):
     assert ["frozen Adam falls by 1 only" in sentence for sentence in experiment.check_heterogeneity(flat)] == [True]
 
 
-def test_two_points_of_one_arrangement_are_noticed(experiment):
+def test_duplicate_arrangements_are_reported(experiment):
     medians = read_csv(ROOT / "figures/sweep-heterogeneity.csv")
     again = medians[medians["heterogeneity"] == 1].assign(heterogeneity=0.95)  # sorted from 0.924 on
     wrong = experiment.check_heterogeneity(pd.concat([medians, again]))
     assert ["arrangements" in sentence for sentence in wrong] == [True, True]
 
 
-def test_the_explorer_has_no_position_twice():
-    told = json.loads((ROOT / "figures/explorer.json").read_text(encoding="utf-8"))
-    shares = told["axes"]["heterogeneity"]
+def test_explorer_positions_are_distinct():
+    explorer = json.loads((ROOT / "figures/explorer.json").read_text(encoding="utf-8"))
+    shares = explorer["axes"]["heterogeneity"]
     assert shares[0] is None
-    for number in told["axes"]["case"]:
+    for number in explorer["axes"]["case"]:
         found = [qs.spectra.arrangement(qs.case_spectra(number, heterogeneity=h), h) for h in shares[1:]]
         assert len(set(found)) == len(found)
-        listed = told["arrangements"][str(number)]
-        assert [(place, listed["of"]) for place in listed["numbers"][1:]] == found
+        listed = explorer["arrangements"][str(number)]
+        assert [(number, listed["of"]) for number in listed["numbers"][1:]] == found
 
 
-def test_the_slopes_come_out_again_on_other_seeds(experiment):
-    """Of three seeds that are not the figure's: only frozen Adam in Case 4 depends on them much."""
+def test_slopes_are_reproduced_on_other_seeds(experiment):
+    """Three seeds that the figure does not use; only frozen Adam in Case 4 depends strongly on the seed."""
     rows = qs.sweep(
         case=[3, 4], kappa="10:1e6:log9", optimizers=["gd", "frozen-adam", "heavy-ball"], seed=range(100, 103)
     )
@@ -83,8 +83,8 @@ def test_the_slopes_come_out_again_on_other_seeds(experiment):
     assert wrong == []
 
 
-def test_kappa_eff_of_frozen_adam_is_one_number_at_every_kappa_in_case_3():
-    """The map of Case 3 only rescales its blocks, and a block's scale leaves κ_eff alone (ledger 2f); not so Case 4."""
+def test_kappa_eff_of_frozen_adam_does_not_depend_on_kappa_in_case_3():
+    """The map of Case 3 only rescales its blocks, and κ_eff does not depend on a block's scale (ledger 2f)."""
     rows = qs.sweep(case=[3, 4], kappa="10:1e6:log7", optimizers="frozen-adam", seed=range(5))
     spread = rows.groupby(["case", "seed"])["kappa_eff"].agg(lambda each: each.max() / each.min())
     assert spread[3].max() < 1 + 1e-9
@@ -93,12 +93,12 @@ def test_kappa_eff_of_frozen_adam_is_one_number_at_every_kappa_in_case_3():
 
 def test_the_explorer_has_the_steps_of_the_simulator():
     """One position of every slider, as the page reads it from the file."""
-    told = json.loads((ROOT / "figures/explorer.json").read_text(encoding="utf-8"))
-    ends = np.frombuffer(base64.b64decode(told["ends"]), dtype="<f4")
-    ends = ends.reshape(*(len(values) for values in told["axes"].values()), len(told["optimizers"]))
-    place = {"case": 2, "kappa": 1, "heterogeneity": 3, "rotation": 2, "seed": 4}
-    number, kappa, share, rotation, seed = (told["axes"][name][at] for name, at in place.items())
+    explorer = json.loads((ROOT / "figures/explorer.json").read_text(encoding="utf-8"))
+    ends = np.frombuffer(base64.b64decode(explorer["ends"]), dtype="<f4")
+    ends = ends.reshape(*(len(values) for values in explorer["axes"].values()), len(explorer["optimizers"]))
+    indices = {"case": 2, "kappa": 1, "heterogeneity": 3, "rotation": 2, "seed": 4}
+    number, kappa, share, rotation, seed = (explorer["axes"][name][at] for name, at in indices.items())
     problem = qs.case(number, kappa=kappa, heterogeneity=share, rotation=rotation, seed=seed)
-    steps = [qs.exact(problem, one, w0=problem.start(seed), tol=told["tol"]).steps_to_tol
+    steps = [qs.exact(problem, one, w0=problem.start(seed), tol=explorer["tol"]).steps_to_tol
              for one in (qs.GD(), qs.FrozenAdam(), qs.BlockGD())]  # fmt: skip
-    assert list(ends[tuple(place.values())]) == steps
+    assert list(ends[tuple(indices.values())]) == steps

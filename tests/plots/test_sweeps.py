@@ -1,4 +1,4 @@
-"""Figures of sweeps: medians and slopes against plain recomputation, the kind of figure, and that it can be read."""
+"""Figures of sweeps: medians and slopes match plain recomputation, the kind of figure, readable text."""
 
 import itertools
 import re
@@ -65,7 +65,7 @@ def random_table():
 
 
 @pytest.mark.parametrize("y", ["steps_to_tol", "loss"])
-def test_medians_are_those_of_a_plain_loop(random_table, y):
+def test_medians_match_a_plain_loop(random_table, y):
     axes = ["case", "kappa", "beta2"]
     table = plots.medians(random_table, axes, y)
     ours = random_table[random_table["status"] != "error"]
@@ -94,7 +94,7 @@ def test_medians_are_those_of_a_plain_loop(random_table, y):
 
 
 @pytest.mark.parametrize("draws", range(1, 13))
-def test_quartiles_are_those_of_numpy_for_every_number_of_draws(draws):
+def test_quartiles_match_numpy_for_every_number_of_draws(draws):
     values = np.random.default_rng(draws).permutation(np.arange(float(draws)) ** 2)
     values[values > 50] = np.inf
     steps = pd.array([None if np.isinf(value) else int(value) for value in values], dtype="Int64")
@@ -108,13 +108,13 @@ def test_the_columns_and_the_order_of_medians():
     table = plots.medians(frame, ["case", "seed", "kappa", "optimizer"])
     names = "case kappa optimizer draws reached diverged underflow lower median upper limit predicted js_distance"
     assert list(table) == names.split()
-    assert list(table["case"].unique()) == [4, 3]  # words as they come
-    assert list(table["kappa"].unique()) == sorted(KAPPAS)  # numbers as they are
+    assert list(table["case"].unique()) == [4, 3]  # names in order of appearance
+    assert list(table["kappa"].unique()) == sorted(KAPPAS)  # numbers ascending
     assert list(plots.medians(frame, ["kappa"]))[:3] == ["kappa", "case", "optimizer"]  # cases are not pooled
     assert list(plots.medians(frame[frame["case"] == 3], ["kappa"]))[:2] == ["kappa", "optimizer"]
 
 
-def test_a_run_that_did_not_get_there_is_later_than_all_that_did():
+def test_runs_that_did_not_reach_tol_count_as_infinite():
     frame = sweep(seeds=5, kappa=(10.0,), law=lambda row: None if row["seed"] < 3 else 7)
     row = plots.medians(frame, ["kappa"]).iloc[0]
     assert (row["draws"], row["reached"], row["limit"]) == (5, 2, 200_000)
@@ -141,7 +141,7 @@ def test_slopes_of_exact_powers(power):
     assert_allclose(found["standard_error"], 0, atol=1e-12)
 
 
-def test_slopes_are_those_of_scipy_over_the_medians_that_are_there(random_table):
+def test_slopes_match_scipy(random_table):
     from scipy.stats import linregress
 
     frame = random_table.assign(loss=random_table["loss"] * random_table["kappa"] ** 0.7)
@@ -154,7 +154,7 @@ def test_slopes_are_those_of_scipy_over_the_medians_that_are_there(random_table)
         fit = linregress(np.log10(table.loc[same, "kappa"]), np.log10(table.loc[same, "median"]))
         assert_allclose([row["slope"], row["standard_error"]], [fit.slope, fit.stderr])
         assert row["points"] == 4
-    shuffled = frame.assign(kappa=np.random.default_rng(0).permutation(frame["kappa"]))  # a slope is no accident
+    shuffled = frame.assign(kappa=np.random.default_rng(0).permutation(frame["kappa"]))  # negative control
     assert abs(plots.slopes(shuffled, ["case", "kappa", "beta2"], y="loss")["slope"] - found["slope"]).max() > 0.1
 
 
@@ -205,7 +205,7 @@ def kind(figure):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_kind_of_figure_that_the_axes_call_for(name):
+def test_the_kind_of_figure_follows_from_the_axes(name):
     axes, expected = KINDS[name]
     frame = sweep(**axes, law=lambda row: 3 * row["kappa"] + 5)
     assert kind(plots.sweep_figure(frame, axes=list(axes))) == expected
@@ -244,23 +244,23 @@ def test_colours_labels_and_scales_against_kappa(monkeypatch):
     assert "Adam (β2 = 1)\nslope 0.00" in texts
 
 
-def test_one_panel_writes_the_slope_on_the_line_of_the_name():
+def test_with_one_panel_the_slope_follows_the_name():
     figure = plots.sweep_figure(sweep(kappa=KAPPAS), axes=["kappa"])
     assert "GD, slope 1.00" in [text.get_text() for text in figure.axes[0].texts]
     assert figure.get_figwidth() == 5.6
 
 
-def test_the_title_says_what_is_drawn():
+def test_the_title_names_y_and_the_axes():
     frame = sweep(case=(3, 4), kappa=KAPPAS, optimizer=("gd", "frozen-adam"), law=two_laws)
     options = {"axes": ["case", "kappa", "optimizer"]}
-    assert said(plots.sweep_figure(frame, **options)) == "Steps to tolerance against κ"
-    assert said(plots.sweep_figure(frame, **options, title="Mine")) == "Mine"
-    assert said(plots.sweep_figure(frame, **options, title="")) == ""
-    assert said(plots.dots(frame[frame["kappa"] == 10])) == "Steps to tolerance by optimizer"
-    assert said(plots.heat_maps(frame, "kappa", "tol")) == ("Steps to tolerance by κ and tolerance")
+    assert title_text(plots.sweep_figure(frame, **options)) == "Steps to tolerance against κ"
+    assert title_text(plots.sweep_figure(frame, **options, title="Mine")) == "Mine"
+    assert title_text(plots.sweep_figure(frame, **options, title="")) == ""
+    assert title_text(plots.dots(frame[frame["kappa"] == 10])) == "Steps to tolerance by optimizer"
+    assert title_text(plots.heat_maps(frame, "kappa", "tol")) == ("Steps to tolerance by κ and tolerance")
 
 
-def said(figure):
+def title_text(figure):
     return figure.get_suptitle().replace("\n", " ")
 
 
@@ -275,7 +275,7 @@ def test_heterogeneity_has_a_second_panel_against_the_distance():
     assert len(plots.sweep_figure(frame.assign(js_distance=np.nan), axes=["heterogeneity"]).axes) == 1
 
 
-def test_medians_quartiles_and_theory_are_what_is_drawn():
+def test_medians_quartiles_and_theory_are_drawn():
     frame = sweep(seeds=5, kappa=KAPPAS)
     (axes,) = plots.sweep_figure(frame, axes=["kappa"]).axes
     table = plots.medians(frame, ["kappa"])
@@ -287,7 +287,7 @@ def test_medians_quartiles_and_theory_are_what_is_drawn():
     assert_allclose([corners[:, 1].min(), corners[:, 1].max()], [table["lower"].min(), table["upper"].max()])
 
 
-def test_what_was_not_reached_breaks_the_line_and_has_a_mark():
+def test_a_median_that_was_not_reached_breaks_the_line_and_has_a_mark():
     frame = sweep(kappa=KAPPAS, law=lambda row: None if row["kappa"] == 1000 else row["kappa"])
     figure = plots.sweep_figure(frame.assign(predicted_rate=np.nan), axes=["kappa"])
     line, *marks = figure.axes[0].lines
@@ -301,7 +301,7 @@ def test_what_was_not_reached_breaks_the_line_and_has_a_mark():
     assert not any(line.get_marker() == "^" for line in whole.axes[0].lines)
 
 
-def test_cells_that_failed_are_left_out_and_counted():
+def test_failed_cells_are_excluded_and_counted():
     frame = sweep(seeds=6, kappa=KAPPAS)
     frame.loc[frame["seed"] >= 3, ["status", "error"]] = "error", "no memory"
     assert set(plots.medians(frame, ["kappa"])["draws"]) == {3}
@@ -309,7 +309,7 @@ def test_cells_that_failed_are_left_out_and_counted():
     assert "failed" not in plots.sweep_figure(sweep(kappa=KAPPAS), axes=["kappa"]).get_supxlabel()
 
 
-def test_a_map_has_its_cells_between_the_values():
+def test_cell_edges_of_a_map_are_between_the_values():
     frame = sweep(
         seeds=1, kappa=KAPPAS, heterogeneity=HALVES, law=lambda row: row["kappa"] * (1 + row["heterogeneity"])
     )
@@ -325,7 +325,7 @@ def test_a_map_has_its_cells_between_the_values():
     assert (axes.get_xscale(), axes.get_yscale(), bar.get_yscale()) == ("log", "linear", "log")
 
 
-def test_a_map_hatches_what_was_not_reached_and_crosses_what_diverged():
+def test_a_map_hatches_unreached_medians_and_crosses_diverged_ones():
     law = lambda row: None if row["lr"] > 0.05 else 1 / row["lr"]  # noqa: E731
     frame = sweep(lr=(1e-3, 1e-2, 1e-1), momentum=HALVES, optimizer=("heavy-ball", "gd"), law=law)
     frame.loc[(frame["lr"] > 0.05) & (frame["momentum"] == 1), "status"] = "diverged"
@@ -353,7 +353,7 @@ def test_an_optimizer_without_the_axis_is_a_horizontal_line():
     assert "GD" in [text.get_text() for text in figure.axes[0].texts]
 
 
-def test_it_stands_in_every_panel_of_a_setting_that_it_has_not():
+def test_an_optimizer_without_a_setting_is_in_all_its_panels():
     frame = sweep(kappa=KAPPAS, beta2=(0.9, 0.99), optimizer=("adam", "gd"))
     frame.loc[frame["optimizer"] == "gd", "beta2"] = np.nan
     figure = plots.sweep_figure(frame, axes=["kappa", "beta2", "optimizer"])
@@ -362,7 +362,7 @@ def test_it_stands_in_every_panel_of_a_setting_that_it_has_not():
         assert {line.get_color() for line in axes.lines} == {plots.style_of("gd").colour, plots.style_of("adam").colour}
 
 
-def test_a_learning_rate_that_the_problem_decides_is_no_axis():
+def test_a_learning_rate_determined_by_the_problem_is_not_an_axis():
     frame = sweep(lr=(1e-3, 1e-2, 1e-1), optimizer=("adam", "gd", "block-gd"), law=lambda row: 50)
     given = frame["optimizer"] == "adam"
     frame["lr_from"] = np.where(given, "given", "default")
@@ -374,7 +374,7 @@ def test_a_learning_rate_that_the_problem_decides_is_no_axis():
     texts_alone = plots.medians(frame.drop(columns="lr_from"), ["lr", "optimizer"])
     assert dict(texts_alone.groupby("optimizer")["lr"].count()) == {"adam": 3, "gd": 4, "block-gd": 0}
     several = frame[~given].drop(columns="lr_from").assign(lr=["1/2", "3/4"] * (len(frame) // 3))
-    assert kind(plots.sweep_figure(several, axes=["lr", "optimizer"])) == "dots"  # texts are words
+    assert kind(plots.sweep_figure(several, axes=["lr", "optimizer"])) == "dots"  # texts are names
 
 
 def test_every_panel_is_drawn_or_the_figure_is_refused():
@@ -388,7 +388,7 @@ def test_every_panel_is_drawn_or_the_figure_is_refused():
         plots.sweep_figure(many, axes=["kappa", "span", "map"])
 
 
-def test_maps_take_the_place_of_too_many_panels():
+def test_maps_replace_too_many_panels():
     frame = sweep(seeds=1, kappa=KAPPAS, rotation=np.linspace(0, 1, 9), batch=range(1, 9), optimizer=("gd", "adam"))
     figure = plots.sweep_figure(frame, axes=["kappa", "rotation", "batch", "optimizer"])
     assert kind(figure) == "maps"
@@ -421,7 +421,7 @@ def test_another_result_on_the_vertical_axis(y):
     assert "κ" in figure.get_suptitle()
 
 
-def test_a_run_that_explodes_does_not_flatten_the_others():
+def test_a_diverged_run_does_not_stretch_the_axis():
     frame = sweep(lr=(1e-3, 1e-2, 1e-1))
     frame["loss"] = frame["lr"]
     frame.loc[frame["lr"] == 0.1, ["loss", "status"]] = 1e200, "diverged"
@@ -445,7 +445,7 @@ def test_the_scale_of_an_axis(values, expected):
     assert ((edges[:-1] < at) & (at < edges[1:])).all()
 
 
-def test_labels_are_pushed_apart_no_further_than_needed():
+def test_labels_are_moved_apart_no_further_than_needed():
     assert_allclose(spread(np.array([10.0, 50.0]), 10, 100), [10, 50])
     assert_allclose(spread(np.array([50.0, 50.0, 50.0]), 10, 100), [40, 50, 60])
     assert_allclose(spread(np.array([99.0, 99.0]), 10, 100), [90, 100])
@@ -453,8 +453,8 @@ def test_labels_are_pushed_apart_no_further_than_needed():
     assert np.diff(spread(crowded, 9, 100)).min() >= 9 - 1e-9
 
 
-def words(figure):
-    """The boxes of all texts that can be seen."""
+def text_boxes(figure):
+    """The bounding boxes of all visible texts."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     texts = [figure._suptitle, figure._supxlabel]
@@ -471,7 +471,7 @@ def words(figure):
 
 
 def assert_readable(figure):
-    boxes = words(figure)
+    boxes = text_boxes(figure)
     assert len(boxes) > 5
     for text, box in boxes:
         assert figure.bbox.x0 <= box.x0, text
@@ -510,14 +510,14 @@ def test_texts_do_not_touch_and_stay_inside(name, reached):
         return None if late else 20 * (1 + ALL.index(row["optimizer"])) + row["kappa"] ** 0.8
 
     axes = READABLE[name]
-    figure = plots.sweep_figure(sweep(seeds=3, **axes, law=law), axes=list(axes), caption="As it was made. " * 9)
+    figure = plots.sweep_figure(sweep(seeds=3, **axes, law=law), axes=list(axes), caption="A long caption. " * 9)
     assert_readable(figure)
 
 
-def test_that_check_can_fail():
+def test_the_readability_check_can_fail():
     figure = plots.sweep_figure(sweep(kappa=KAPPAS), axes=["kappa"])
     assert_readable(figure)
-    figure.axes[0].text(0.5, -0.1, "on top of the name of the axis", transform=figure.axes[0].transAxes, ha="center")
+    figure.axes[0].text(0.5, -0.1, "overlaps the axis label", transform=figure.axes[0].transAxes, ha="center")
     with pytest.raises(AssertionError):
         assert_readable(figure)
 
@@ -533,11 +533,11 @@ DEGENERATE = {
     "all diverged": exploded,
     "not reached": lambda frame: exploded(frame).assign(status="max-steps"),
     "no theory": lambda frame: frame.assign(predicted_rate=np.nan),
-    "only what is needed": lambda frame: frame[["kappa", "case", "heterogeneity", "optimizer", "steps_to_tol"]],
-    "a start at the goal": lambda frame: frame.assign(steps_to_tol=pd.array([0] * len(frame), dtype="Int64")),
-    "all the same": lambda frame: frame.assign(steps_to_tol=pd.array([40] * len(frame), dtype="Int64")),
-    "steps as read from a file": lambda frame: frame.assign(steps_to_tol=frame["steps_to_tol"].astype(float)),
-    "an index twice": lambda frame: frame.set_index(np.zeros(len(frame), dtype=int)),
+    "required columns only": lambda frame: frame[["kappa", "case", "heterogeneity", "optimizer", "steps_to_tol"]],
+    "zero steps": lambda frame: frame.assign(steps_to_tol=pd.array([0] * len(frame), dtype="Int64")),
+    "equal values": lambda frame: frame.assign(steps_to_tol=pd.array([40] * len(frame), dtype="Int64")),
+    "steps as floats": lambda frame: frame.assign(steps_to_tol=frame["steps_to_tol"].astype(float)),
+    "duplicate index": lambda frame: frame.set_index(np.zeros(len(frame), dtype=int)),
 }  # fmt: skip
 
 
@@ -548,7 +548,7 @@ DEGENERATE = {
     ids=str,
 )
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_little_is_drawn_too(name, axes, tmp_path):
+def test_degenerate_tables_are_drawn(name, axes, tmp_path):
     frame = sweep(case=(3, 4), kappa=(10.0, 100.0, 1e6), heterogeneity=HALVES, optimizer=("gd", "adam"))
     figure = plots.sweep_figure(DEGENERATE[name](frame), axes=[*axes, "optimizer"])
     for kind_of_file in ("png", "svg"):
@@ -568,9 +568,9 @@ def test_little_is_drawn_too(name, axes, tmp_path):
         (sweep(kappa=KAPPAS), {"axes": ["kappa"], "y": "status"}, "y must be a column of numbers, got status"),
         (sweep(kappa=KAPPAS), {"axes": ["kappa"], "x": "optimizer"}, "x must be an axis of numbers, got optimizer"),
     ],
-    ids=["empty", "failed", "axis", "y", "words", "x"],
+    ids=["empty", "failed", "axis", "y", "names", "x"],
 )
-def test_what_cannot_be_drawn_is_refused(frame, given, message):
+def test_invalid_arguments_raise(frame, given, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         plots.sweep_figure(frame, **given)
 

@@ -1,6 +1,6 @@
 """The report in a real browser: it loads from disk, its sliders move the curves, and no request leaves it.
 
-Needs Chromium and `quadsim[browser]`; skipped where one of them is not there.
+Needs Chromium and `quadsim[browser]`; skipped without them.
 """
 
 import os
@@ -18,7 +18,7 @@ CHROMIUM = os.environ.get("QUADSIM_BROWSER") or next(
 )
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
     pytest.mark.xdist_group("browser"),
 ]
 FLAGS = [
@@ -44,16 +44,16 @@ def browser():
         one.close()
 
 
-class Seen:
-    """A page, with all that it asked for and all that it complained of."""
+class LoadedPage:
+    """A page with its requests and its error messages."""
 
     def __init__(self, browser, path, size="desktop"):
         width, height = SIZES[size]
         self.page = browser.new_page(viewport={"width": width, "height": height})
-        self.requests, self.complaints = [], []
+        self.requests, self.errors = [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(path.as_uri())
 
     def left_the_page(self, path):
@@ -62,7 +62,7 @@ class Seen:
     def curves(self):
         return self.page.eval_on_selector_all("#panels path", "all => all.map(one => one.getAttribute('d'))")
 
-    def told(self):
+    def captions(self):
         return self.page.eval_on_selector_all("#panels figcaption", "all => all.map(one => one.innerText)")
 
     def wait_until(self, expression, seconds=10.0):
@@ -82,14 +82,14 @@ class Seen:
 
 @pytest.fixture
 def seen(browser, report):
-    one = Seen(browser, report)
+    one = LoadedPage(browser, report)
     yield one
     one.page.close()
 
 
 def test_it_loads_without_complaint_and_asks_for_nothing(seen, report):
     assert seen.page.title().startswith("quadsim")
-    assert seen.complaints == []
+    assert seen.errors == []
     assert seen.left_the_page(report) == []
     broken = seen.page.eval_on_selector_all("img", "all => all.filter(one => !one.naturalWidth).length")
     assert broken == 0
@@ -104,38 +104,38 @@ def test_the_watch_sees_requests_and_the_policy_stops_them(seen, browser, report
     planted.write_text(
         text.replace(policy, "").replace("</body>", '<img src="http://localhost:9/x.png"></body>'), encoding="utf-8"
     )
-    other = Seen(browser, planted)
+    other = LoadedPage(browser, planted)
     assert other.left_the_page(planted) == ["http://localhost:9/x.png"]
     other.page.close()
     stopped = tmp_path / "stopped.html"
     stopped.write_text(text.replace("</body>", '<img src="http://localhost:9/x.png"></body>'), encoding="utf-8")
-    other = Seen(browser, stopped)
-    assert any("Content Security Policy" in sentence for sentence in other.complaints)
+    other = LoadedPage(browser, stopped)
+    assert any("Content Security Policy" in sentence for sentence in other.errors)
     other.page.close()
 
 
 @pytest.mark.parametrize("axis", ["kappa", "heterogeneity", "rotation", "seed"])
 def test_each_slider_moves_the_curves_and_brings_them_back(seen, axis):
-    before, told = seen.curves(), seen.told()
+    before, captions = seen.curves(), seen.captions()
     assert len(before) == 12
-    assert len(told) == 4
+    assert len(captions) == 4
     start = seen.page.input_value(f"#{axis}")
-    label = seen.page.inner_text(f"#{axis}-told")
+    label = seen.page.inner_text(f"#{axis}-value")
     seen.slide(axis, "3" if start != "3" else "1")
     assert seen.curves() != before
-    assert seen.told() != told
-    assert seen.page.inner_text(f"#{axis}-told") != label
+    assert seen.captions() != captions
+    assert seen.page.inner_text(f"#{axis}-value") != label
     seen.slide(axis, start)
     assert seen.curves() == before
-    assert seen.complaints == []
+    assert seen.errors == []
 
 
 def test_turning_a_phone_keeps_what_was_chosen(seen):
     seen.slide("kappa", "1")
-    before = seen.told()
+    before = seen.captions()
     seen.page.set_viewport_size({"width": 400, "height": 800})
     seen.wait_until("document.querySelector('#panels svg').viewBox.baseVal.width < 400")
-    assert seen.told() == before
+    assert seen.captions() == before
     assert len(seen.curves()) == 12
 
 
@@ -145,20 +145,20 @@ def test_sliders_have_names(seen):
 
 
 def test_eigenvalues_are_named_only_where_they_are_those(seen):
-    assert "4998, 4999, 5000" in seen.told()[2]
+    assert "4998, 4999, 5000" in seen.captions()[2]
     seen.slide("kappa", "4")
-    assert "4998" not in seen.told()[2]
-    assert "at κ = 500,000" in seen.told()[2]
+    assert "4998" not in seen.captions()[2]
+    assert "at κ = 500,000" in seen.captions()[2]
     seen.slide("kappa", "2")
     seen.slide("heterogeneity", "5")
-    assert "heterogeneity 1 (arrangement 5 of 5)" in seen.told()[3]
+    assert "heterogeneity 1 (arrangement 5 of 5)" in seen.captions()[3]
 
 
 def test_keys_move_a_slider_too(seen):
     before = seen.curves()
     seen.page.focus("#kappa")
     seen.page.keyboard.press("ArrowRight")
-    assert seen.page.inner_text("#kappa-told") == "50,000"
+    assert seen.page.inner_text("#kappa-value") == "50,000"
     assert seen.curves() != before
 
 
@@ -172,7 +172,7 @@ def test_the_explorer_tells_what_the_simulator_finds(seen):
                 for one in (qs.GD(), qs.FrozenAdam(), qs.BlockGD())]  # fmt: skip
 
     def shown():
-        words = seen.told()[2].replace("(β2 = 1)", "")
+        words = seen.captions()[2].replace("(β2 = 1)", "")
         return [int(word.replace(",", "")) for word in words.split("\n")[1].split() if word.replace(",", "").isdigit()]
 
     assert shown() == steps(seed=0)
@@ -186,7 +186,7 @@ def test_the_explorer_tells_what_the_simulator_finds(seen):
 @pytest.mark.parametrize("size", list(SIZES))
 def test_it_reads_well(browser, report, size):
     """No sideways scrolling of the page, letters of at least 11 pixels, sliders that a finger can hold."""
-    one = Seen(browser, report, size)
+    one = LoadedPage(browser, report, size)
     page, width = one.page, SIZES[size][0]
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

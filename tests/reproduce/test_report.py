@@ -1,4 +1,4 @@
-"""The page: complete, self-contained, small, and safe against what stands in its files."""
+"""The report: complete, self-contained, small, and its content is escaped."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def small(folder):
     one.make(folder, "python experiments/x.py")
 
 
-def test_everything_is_on_the_page(tmp_path):
+def test_the_page_has_all_parts(tmp_path):
     small(tmp_path)
     text = page(tmp_path, MACHINE, {"numpy": "2.0"})
     for part in (
@@ -49,7 +49,7 @@ def test_everything_is_on_the_page(tmp_path):
     assert text.count("data:image/") == 1
 
 
-def test_what_is_missing_is_said_with_its_command(tmp_path):
+def test_missing_parts_name_their_command(tmp_path):
     text = page(tmp_path, MACHINE, {})
     for command in (
         "python experiments/explorer.py",
@@ -60,16 +60,16 @@ def test_what_is_missing_is_said_with_its_command(tmp_path):
 
 
 @pytest.mark.parametrize("planted", ["</script><script>alert(1)", "<!--<script>"])
-def test_a_tag_among_the_curves_does_not_end_them(tmp_path, planted):
-    told = json.loads((FIGURES / "explorer.json").read_text(encoding="utf-8"))
-    (tmp_path / "explorer.json").write_text(json.dumps({**told, "command": planted}))
+def test_tags_in_the_curves_are_escaped(tmp_path, planted):
+    result = json.loads((FIGURES / "explorer.json").read_text(encoding="utf-8"))
+    (tmp_path / "explorer.json").write_text(json.dumps({**result, "command": planted}))
     text = page(tmp_path, MACHINE, {})
     data = re.search(r'id="curves">(.*?)</script>', text, re.DOTALL).group(1)
     assert "<" not in data
     assert json.loads(data)["command"] == planted
 
 
-def test_an_address_is_no_markup(tmp_path):
+def test_addresses_are_escaped(tmp_path):
     small(tmp_path)
     path = tmp_path / "zhang-four-cases.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "arxiv": '"><script>alert(1)</script>'}))
@@ -93,19 +93,19 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(("name", "content"), DAMAGED)
-def test_a_damaged_file_is_named_in_one_line(tmp_path, capsys, name, content):
+def test_a_damaged_file_is_reported_in_one_line(tmp_path, capsys, name, content):
     small(tmp_path)
     path = tmp_path / name
     known = json.loads(path.read_text()) if path.is_file() else {}
     path.write_text(content if isinstance(content, str) else json.dumps({**known, **content}))
     assert cli.main(["report", f"figures={tmp_path}"]) == 2
-    told = capsys.readouterr().err
-    assert f"{name} is damaged" in told
-    assert told.count("\n") == 1
+    result = capsys.readouterr().err
+    assert f"{name} is damaged" in result
+    assert result.count("\n") == 1
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_picture_that_is_gone_is_said_to_be(tmp_path):
+def test_a_missing_picture_is_reported(tmp_path):
     small(tmp_path)
     for suffix in (".png", ".svg"):
         (tmp_path / f"zhang-four-cases{suffix}").unlink()
@@ -137,7 +137,7 @@ def test_the_page_of_all_figures_is_below_five_megabytes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (["figures=nowhere"], "is not a folder"),
         (["out=page.pdf"], "must end in .html"),
@@ -146,19 +146,19 @@ def test_the_page_of_all_figures_is_below_five_megabytes(tmp_path):
         (["out.x=page.html"], "out"),
     ],
 )
-def test_bad_words_get_one_line(words, sentence, capsys, tmp_path, monkeypatch):
+def test_usage_errors_are_one_line(arguments, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "figures").mkdir()
-    assert cli.main(["report", *words]) == 2
-    told = capsys.readouterr()
-    assert sentence in told.err
-    assert told.err.count("\n") == 1
+    assert cli.main(["report", *arguments]) == 2
+    result = capsys.readouterr()
+    assert sentence in result.err
+    assert result.err.count("\n") == 1
     assert list(tmp_path.rglob("*.html")) == []
 
 
 def test_json(tmp_path, capsys):
     small(tmp_path)
     assert cli.main(["report", f"figures={tmp_path}", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["figures"] == 1
-    assert told["bytes"] == Path(told["file"]).stat().st_size
+    result = json.loads(capsys.readouterr().out)
+    assert result["figures"] == 1
+    assert result["bytes"] == Path(result["file"]).stat().st_size

@@ -1,4 +1,4 @@
-"""Reproductions: verdicts come from the data beside them, fail on planted changes, and the README says the same."""
+"""Reproductions: verdicts follow from the stored data and fail on planted changes; the README agrees."""
 
 import json
 import re
@@ -26,8 +26,8 @@ ORDER = list(scripts._scripts_in(EXPERIMENTS))
 
 
 @pytest.fixture(autouse=True)
-def _no_rule_stays():
-    """Scripts register rules of their own, which other tests are not to meet."""
+def _unregister_rules():
+    """Unregister the rules that scripts define."""
     before = dict(OPTIMIZERS)
     yield
     for name in set(OPTIMIZERS) - set(before):
@@ -38,7 +38,7 @@ def loaded(name):
     return scripts.load(EXPERIMENTS / f"{name}.py")
 
 
-def test_the_order_is_that_of_the_scripts():
+def test_scripts_are_listed_in_their_declared_order():
     loaded_scripts = [scripts.load(path) for path in EXPERIMENTS.glob("*.py") if "REPRODUCTION = " in path.read_text()]
     orders = [one.order for one in loaded_scripts]
     assert len(set(orders)) == len(orders) >= 18
@@ -48,12 +48,12 @@ def test_the_order_is_that_of_the_scripts():
 
 
 @pytest.mark.parametrize("name", ORDER)
-def test_the_recorded_verdicts_are_those_of_the_recorded_data(name):
+def test_recorded_verdicts_follow_from_the_recorded_data(name):
     one = loaded(name)
-    tables, said = one.read(FIGURES)
-    assert one.name == name.replace("_", "-") == said["name"]
-    assert not said["fast"]
-    assert [check.row() for check in one.check(tables)] == said["checks"]
+    tables, record = one.read(FIGURES)
+    assert one.name == name.replace("_", "-") == record["name"]
+    assert not record["fast"]
+    assert [check.row() for check in one.check(tables)] == record["checks"]
     for suffix in (".png", ".svg"):
         assert (FIGURES / f"{one.name}{suffix}").stat().st_size > 5000
 
@@ -61,14 +61,14 @@ def test_the_recorded_verdicts_are_those_of_the_recorded_data(name):
 @pytest.mark.parametrize("name", ORDER)
 def test_the_figure_is_drawn_from_the_recorded_data(name):
     one = loaded(name)
-    tables, said = one.read(FIGURES)
+    tables, record = one.read(FIGURES)
     figure = one.draw(tables)
-    assert " ".join(figure.get_suptitle().split()) == said["title"]
+    assert " ".join(figure.get_suptitle().split()) == record["title"]
     assert f"experiments/{name}.py" in " ".join(figure.get_supxlabel().split())
 
 
 def mutations(frame):
-    """Changes planted in a table, one column at a time: values far off, in another order, or swapped for another's."""
+    """Changes planted in a table, one column at a time: scaled, reordered, or replaced by processes of other rows."""
     random = np.random.default_rng(0)
     for column in frame.columns:
         values = frame[column]
@@ -86,7 +86,7 @@ def mutations(frame):
             yield frame.assign(**{column: values.median()})
             yield frame.assign(**{column: values + 1})
             yield frame.assign(**{column: 0 * values})
-            for other in frame.columns:  # one kind of row takes what another kind has
+            for other in frame.columns:  # scale the rows of one kind
                 kinds = list(dict.fromkeys(frame[other].dropna())) if frame[other].nunique() <= 12 else []
                 for kind in kinds if other != column else ():
                     for factor in (30.0, 1 / 30):
@@ -101,7 +101,7 @@ def mutations(frame):
                     yield frame.assign(**{column: kind})
 
 
-# Checks that take a second and more each.
+# Checks that take at least a second each.
 LONG_CHECKS = (
     "orvieto_gower_eps", "das_preconditioning", "orvieto_gower", "adam_mini_scaling", "zhang_js_gap", "float64_trap",
     "batch_crossover", "adam_mini_blockwise",
@@ -110,10 +110,10 @@ LONG_CHECKS = (
 
 @pytest.mark.parametrize("name", slow_among(ORDER, *LONG_CHECKS))
 def test_every_check_fails_on_a_planted_change(name):
-    """Each verdict that was decided is another one after some change of the data."""
+    """For each decided verdict some change of the data gives another one."""
     one = loaded(name)
-    tables, said = one.read(FIGURES)
-    firm = {row["what"]: row["verdict"] for row in said["checks"] if row["verdict"] != "cannot be checked"}
+    tables, record = one.read(FIGURES)
+    firm = {row["what"]: row["verdict"] for row in record["checks"] if row["verdict"] != "cannot be checked"}
     stubborn = set(firm)
     for suffix, frame in tables.items():
         for changed in mutations(frame):
@@ -122,13 +122,13 @@ def test_every_check_fails_on_a_planted_change(name):
             try:
                 with np.errstate(all="ignore"):
                     rows = [check.row() for check in one.check({**tables, suffix: changed})]
-            except Exception:  # a table that makes no sense: no verdict either
+            except Exception:  # an invalid table has no verdict
                 continue
             stubborn -= {row["what"] for row in rows if row["verdict"] != firm.get(row["what"])}
     assert not stubborn
 
 
-def test_the_readme_is_in_step():
+def test_the_readme_is_up_to_date():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     made = read_records(FIGURES)
     assert len(made) == len(ORDER)
@@ -140,8 +140,8 @@ def test_the_readme_is_in_step():
     assert markdown.update_readme(text, [{**made[0], "checks": checks}, *made[1:]]) != text
 
 
-def test_a_reason_is_told_where_there_is_a_difference():
-    assert Check("a", "1", "1", True, "never said").row()["why"] == ""
+def test_a_reason_is_given_unless_reproduced():
+    assert Check("a", "1", "1", True, "not shown").row()["why"] == ""
     assert Check("a", "1", "2", False).row()["why"] == "not explained"
     assert Check("a", "1", "2", False, "two is not one").row()["verdict"] == "differs"
     assert Check("a", "?", "2", None, "unknown").row()["verdict"] == "cannot be checked"
@@ -172,7 +172,7 @@ REPRODUCTION = Reproduction("{name}", "Somebody, figure 1", measure, check, draw
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    """A folder as a clone has it, with one script that is quick, under the name of the first one."""
+    """A folder like a clone, with one quick script under the name of the first one."""
     (tmp_path / "experiments").mkdir()
     (tmp_path / "README.md").write_text("# A\n\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n\nrest\n")
     monkeypatch.chdir(tmp_path)
@@ -186,8 +186,8 @@ def clone(tmp_path, monkeypatch):
     return write
 
 
-def reproduce(*words):
-    return cli.main(["reproduce", *words])
+def reproduce(*arguments):
+    return cli.main(["reproduce", *arguments])
 
 
 def test_a_full_run_writes_figure_data_verdict_and_readme(clone, capsys):
@@ -201,22 +201,22 @@ def test_a_full_run_writes_figure_data_verdict_and_readme(clone, capsys):
     ]
     assert made["title"] == "A finding"
     assert made["versions"]["numpy"]
-    told = capsys.readouterr().out
-    assert "published" in told
-    assert "reproduced" in told
+    printed = capsys.readouterr().out
+    assert "published" in printed
+    assert "reproduced" in printed
     text = Path("README.md").read_text()
     assert "**reproduced**" in text
     assert "old" not in text
     assert text.endswith("\nrest\n")
 
 
-def test_fast_runs_leave_the_figures_and_the_readme_alone(clone):
+def test_fast_runs_do_not_change_figures_and_readme(clone):
     assert reproduce(ORDER[0], "fast=true") == 0
     assert [entry.name for entry in Path("figures").iterdir()] == ["fast"]
     assert "old" in Path("README.md").read_text()
 
 
-def test_a_verdict_that_is_not_the_recorded_one_is_told(clone, capsys):
+def test_a_verdict_that_differs_from_the_recorded_one_is_reported(clone, capsys):
     assert reproduce(ORDER[0]) == 0
     clone(value="3.0")
     assert reproduce(ORDER[0], "fast=true") == 1
@@ -225,7 +225,7 @@ def test_a_verdict_that_is_not_the_recorded_one_is_told(clone, capsys):
     assert reproduce(ORDER[0], "fast=true") == 0
 
 
-def test_redraw_checks_and_draws_from_the_data_that_is_there(clone):
+def test_redraw_uses_the_stored_data(clone):
     assert reproduce(ORDER[0]) == 0
     clone(body="raise RuntimeError('not to be run')")
     assert reproduce(ORDER[0], "redraw=true") == 0
@@ -239,22 +239,22 @@ def test_redraw_checks_and_draws_from_the_data_that_is_there(clone):
 def test_a_script_that_fails_does_not_stop_the_others(clone, capfd, workers):
     clone(name=ORDER[1], body="raise RuntimeError('a broken script')")
     assert reproduce(*ORDER[:2], f"workers={workers}") == 1
-    told = capfd.readouterr()
-    assert told.err.count("a broken script") == 1
-    assert f"{ORDER[1]}.py:7" in told.err
-    assert "1 of 2 figures" in told.out
+    printed = capfd.readouterr()
+    assert printed.err.count("a broken script") == 1
+    assert f"{ORDER[1]}.py:7" in printed.err
+    assert "1 of 2 figures" in printed.out
     assert Path(f"figures/{ORDER[0].replace('_', '-')}.json").is_file()
 
 
-def test_json_is_all_that_is_printed(clone, capsys):
+def test_json_prints_nothing_else(clone, capsys):
     assert reproduce(ORDER[0], "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["figures"][0]["name"] == ORDER[0].replace("_", "-")
-    assert told["failed"] == told["changed"] == []
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["figures"][0]["name"] == ORDER[0].replace("_", "-")
+    assert printed["failed"] == printed["changed"] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (["zhang_four_case"], "zhang_four_cases"),
         (["fats=true"], "fast"),
@@ -266,15 +266,15 @@ def test_json_is_all_that_is_printed(clone, capsys):
         ([ORDER[0], "fast.x=true"], "fast"),
     ],
 )
-def test_bad_words_get_one_line_and_leave_nothing(clone, capsys, words, sentence):
-    assert reproduce(*words) in (1, 2)
-    told = capsys.readouterr()
-    assert sentence in told.err
-    assert told.err.count("\n") == 1
+def test_usage_errors_are_one_line_and_write_nothing(clone, capsys, arguments, sentence):
+    assert reproduce(*arguments) in (1, 2)
+    printed = capsys.readouterr()
+    assert sentence in printed.err
+    assert printed.err.count("\n") == 1
     assert not list(Path().rglob("*.png"))
 
 
-def test_without_a_clone_it_says_what_is_missing(tmp_path, monkeypatch, capsys):
+def test_without_a_clone_the_missing_scripts_are_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(scripts, "CLONE", tmp_path)
     assert reproduce() == 2
@@ -296,25 +296,25 @@ def test_a_script_without_a_reproduction_is_refused(clone, capsys):
         ("print('to standard output'); fast = 1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_whatever_a_script_does_is_one_line_and_the_others_are_made(clone, capfd, workers, body, sentence):
+def test_errors_of_a_script_are_one_line_and_other_scripts_run(clone, capfd, workers, body, sentence):
     clone(name=ORDER[1], body=body)
     assert reproduce(*ORDER[:2], f"workers={workers}", "--json") == 1
-    told = capfd.readouterr()
-    assert sentence in told.err
-    assert len([line for line in told.err.splitlines() if line.startswith("quadsim:")]) == 1
-    made = json.loads(told.out)
+    printed = capfd.readouterr()
+    assert sentence in printed.err
+    assert len([line for line in printed.err.splitlines() if line.startswith("quadsim:")]) == 1
+    made = json.loads(printed.out)
     assert [one["name"] for one in made["figures"]] == [ORDER[0].replace("_", "-")]
     assert made["failed"] == [ORDER[1]]
 
 
 @pytest.mark.slow
-def test_a_process_that_ends_takes_no_other_figure_along(clone, capfd):
+def test_a_killed_worker_does_not_stop_other_figures(clone, capfd):
     clone(name=ORDER[1], body="import os; os._exit(0)")
     clone(name=ORDER[2])
     assert reproduce(*ORDER[:3], "workers=2") == 1
-    told = capfd.readouterr()
-    assert "2 of 3 figures" in told.out
-    assert told.err.count("its process was ended") == 1
+    printed = capfd.readouterr()
+    assert "2 of 3 figures" in printed.out
+    assert printed.err.count("its process was ended") == 1
 
 
 @pytest.mark.parametrize(
@@ -325,10 +325,10 @@ def test_a_process_that_ends_takes_no_other_figure_along(clone, capfd):
         ('return [Check("the second", "2", f"{x[1]:g}", x[1] == 2)]', "return []", "has no checks"),
         ('title="A finding"', 'title=""', "has no title"),
         ('"the second"', "2", "must be text"),
-        ('Reproduction("zhang-four-cases"', 'Reproduction("../evil"', "names no files"),
+        ('Reproduction("zhang-four-cases"', 'Reproduction("../evil"', "is not a valid name of files"),
     ],
 )
-def test_a_script_that_is_not_right_is_told_so(clone, capsys, line, other, sentence):
+def test_invalid_scripts_are_reported(clone, capsys, line, other, sentence):
     path = clone()
     assert line in path.read_text()
     path.write_text(path.read_text().replace(line, other))
@@ -337,12 +337,12 @@ def test_a_script_that_is_not_right_is_told_so(clone, capsys, line, other, sente
     assert not list(Path().rglob("*.png"))
 
 
-def test_fast_figures_do_not_take_the_place_of_full_ones(clone, capsys):
+def test_fast_figures_do_not_replace_full_ones(clone, capsys):
     assert reproduce(ORDER[0], "fast=true", "out=figures") == 2
     assert "too few draws" in capsys.readouterr().err
 
 
-def test_a_damaged_record_is_made_anew(clone):
+def test_a_damaged_record_is_recomputed(clone):
     assert reproduce(ORDER[0]) == 0
     path = Path(f"figures/{ORDER[0].replace('_', '-')}.json")
     path.write_text("{")
@@ -350,7 +350,7 @@ def test_a_damaged_record_is_made_anew(clone):
     assert json.loads(path.read_text())["checks"]
 
 
-def test_a_script_may_be_named_otherwise_than_its_figure(clone, capsys):
+def test_script_and_figure_may_have_different_names(clone, capsys):
     other = Path("experiments/other.py")
     other.write_text(clone().read_text().replace("zhang-four-cases", "something-else"))
     assert reproduce(str(other)) == 0
@@ -358,7 +358,7 @@ def test_a_script_may_be_named_otherwise_than_its_figure(clone, capsys):
     assert "figures/something-else.svg" in Path("README.md").read_text()
 
 
-def test_one_figure_is_made_once(clone, capsys):
+def test_duplicate_arguments_run_once(clone, capsys):
     assert reproduce(ORDER[0], ORDER[0].replace("_", "-"), f"experiments/{ORDER[0]}.py", "workers=2") == 0
     assert "1 of 1 figures" in capsys.readouterr().out
 
@@ -371,7 +371,7 @@ def test_one_figure_is_made_once(clone, capsys):
         "<!-- verdicts -->\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n",
     ],
 )
-def test_markers_that_are_not_right_leave_the_readme_alone(clone, capsys, text):
+def test_invalid_markers_do_not_change_the_readme(clone, capsys, text):
     Path("README.md").write_text(text)
     assert reproduce(ORDER[0]) == 1
     assert "must each occur once" in capsys.readouterr().err
@@ -379,7 +379,7 @@ def test_markers_that_are_not_right_leave_the_readme_alone(clone, capsys, text):
     assert not list(Path().glob(".draft-*"))
 
 
-def test_the_readme_keeps_its_line_ends_and_its_mode(clone):
+def test_the_readme_keeps_its_line_endings_and_mode(clone):
     path = Path("README.md")
     path.write_bytes(b"# A\r\n<!-- verdicts -->\r\n<!-- end of verdicts -->\r\nrest")
     path.chmod(0o600)
@@ -392,7 +392,7 @@ def test_the_readme_keeps_its_line_ends_and_its_mode(clone):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_do_not_outlive_the_one_that_began_them(clone, number):
+def test_workers_end_with_their_parent(clone, number):
     for name in ORDER[:2]:
         clone(name=name, body="import os, time; open(f'{os.getpid()}.pid', 'w').close(); time.sleep(60)")
     process = subprocess.Popen([sys.executable, "-m", "quadsim", "reproduce", *ORDER[:2], "workers=2"])
@@ -400,11 +400,11 @@ def test_workers_do_not_outlive_the_one_that_began_them(clone, number):
         time.sleep(0.1)
     process.send_signal(number)
     assert process.wait(timeout=30) == (143 if number == signal.SIGTERM else -9)
-    those = [Path("/proc") / path.stem for path in Path().glob("*.pid")]
+    processes = [Path("/proc") / path.stem for path in Path().glob("*.pid")]
     until = time.monotonic() + 20
-    while any(alive(one) for one in those) and time.monotonic() < until:
+    while any(alive(one) for one in processes) and time.monotonic() < until:
         time.sleep(0.1)
-    assert not any(alive(one) for one in those)
+    assert not any(alive(one) for one in processes)
     assert not list(Path().rglob("*.png")) + list(Path().rglob(".draft-*"))
 
 
@@ -423,9 +423,9 @@ def test_ctrl_c_ends_the_processes(clone):
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, printed = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert told == "quadsim: interrupted\n"
+    assert printed == "quadsim: interrupted\n"
     assert not list(Path().rglob("*.png"))
 
 
@@ -446,7 +446,7 @@ def test_the_table_and_the_gallery():
     assert shown[-1].endswith(" | |")
 
 
-def test_labels_beside_a_panel_are_pushed_apart():
+def test_labels_beside_a_panel_are_moved_apart():
     with plots.canvas(title="t", caption="c") as (_, (axes,)):
         axes.set(xlim=(0, 1), ylim=(0, 1))
         plots.label_right(axes, [(0.5, "a", "#000000"), (0.5, "b", "#000000"), (0.51, "c", "#000000")])
@@ -456,7 +456,7 @@ def test_labels_beside_a_panel_are_pushed_apart():
 
 
 class Planted:
-    """quadsim with something else in place of one of its names."""
+    """quadsim with some names replaced."""
 
     def __init__(self, **changed):
         self.__dict__ |= changed
@@ -465,8 +465,8 @@ class Planted:
         return getattr(qs, name)
 
 
-def test_swapped_cases_are_found_out(monkeypatch):
-    """Not the data but what is measured is changed: Cases 3 and 4 swapped, as the Magma line names them."""
+def test_swapped_cases_are_detected(monkeypatch):
+    """The measurement is changed instead of the data: Cases 3 and 4 are swapped, as the Magma line names them."""
     one = loaded("zhang_four_cases")
 
     def case(number, **settings):
@@ -478,8 +478,8 @@ def test_swapped_cases_are_found_out(monkeypatch):
     assert found["Case 1"] == "reproduced"
 
 
-def test_another_learning_rate_than_the_one_told_is_found_out(monkeypatch):
-    """Adam runs at 1.05 times the learning rate that the table says: its floor is then 10 % above the law."""
+def test_a_wrong_learning_rate_is_detected(monkeypatch):
+    """Adam runs at 1.05 times the learning rate in the table: its floor is then 10 % above the law."""
     one = loaded("adam_floor")
     planted = Planted(Adam=lambda lr, **settings: qs.Adam(lr=1.05 * lr, **settings))
     monkeypatch.setitem(one.measure.__globals__, "qs", planted)
@@ -487,7 +487,7 @@ def test_another_learning_rate_than_the_one_told_is_found_out(monkeypatch):
     assert found["Case 3, floor/((η²/8)·tr(H))"] == "differs"
 
 
-def test_a_formula_that_is_off_by_a_millionth_is_found_out(monkeypatch):
+def test_a_relative_error_of_1e_6_in_a_formula_is_detected(monkeypatch):
     one = loaded("rotation_axis")
 
     class Theory:
@@ -507,8 +507,8 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("words", [[], ["fast=true"], ["out=there"], ["out=there", "fast=true"]], ids=str)
-def test_a_run_from_elsewhere_writes_to_the_working_folder_only(clone, tmp_path, monkeypatch, words):
+@pytest.mark.parametrize("arguments", [[], ["fast=true"], ["out=other"], ["out=other", "fast=true"]], ids=str)
+def test_a_run_from_another_folder_writes_only_there(clone, tmp_path, monkeypatch, arguments):
     assert reproduce(ORDER[0]) == 0
     before = contents(tmp_path)
     elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
@@ -517,13 +517,13 @@ def test_a_run_from_elsewhere_writes_to_the_working_folder_only(clone, tmp_path,
     monkeypatch.setattr(scripts, "CLONE", tmp_path)
     (tmp_path / "README.md").write_text("<!-- verdicts -->\nold\n<!-- end of verdicts -->\n")
     before[tmp_path / "README.md"] = (tmp_path / "README.md").read_bytes()
-    assert reproduce(ORDER[0], *words) == 0
+    assert reproduce(ORDER[0], *arguments) == 0
     assert contents(tmp_path) == before
-    folder = "there" if "out=there" in words else "figures/fast" if "fast=true" in words else "figures"
+    folder = "other" if "out=other" in arguments else "figures/fast" if "fast=true" in arguments else "figures"
     assert sorted({str(path.parent.relative_to(elsewhere)) for path in contents(elsewhere)}) == [folder]
 
 
-def test_a_full_run_into_the_clone_from_elsewhere_leaves_its_readme_alone(clone, tmp_path, monkeypatch):
+def test_a_full_run_from_another_folder_does_not_change_the_readme_of_the_clone(clone, tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)

@@ -17,11 +17,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from quadsim._validation import InputError
 from quadsim.reproduce.markdown import verdict_counts
-from quadsim.reproduce.records import Record, read_records
+from quadsim.reproduce.records import Record, damaged, read_json, read_records
 
 EXPLORER_AXES = ["case", "kappa", "heterogeneity", "rotation", "seed"]
+IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 BADGES = {"reproduced": "good", "differs": "other", "cannot be checked": "open"}
 
 
@@ -33,7 +33,7 @@ def page(folder: Path, machine: dict[str, Any], versions: dict[str, str]) -> str
         "figures": str(len(records)),
         "explorer": _explorer(folder / "explorer.json"),
         "verdicts": _verdicts(records),
-        "gallery": "\n".join(_figure(folder, one) for one in records),
+        "gallery": "\n".join(_figure(folder, record) for record in records),
         "claims": _claims(folder / "ledger.json"),
         "machine": _facts(machine | {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())}),
         "style": _template("page.css"),
@@ -52,9 +52,10 @@ def _missing(what: str, command: str) -> str:
 
 def _explorer(path: Path) -> str:
     """The curves as JSON for the script; "<" is escaped, so that no text can end the element."""
+    command = "python experiments/explorer.py"
     if not path.is_file():
-        return _missing("The curves have not been computed", "python experiments/explorer.py")
-    curves = _read(path, "python experiments/explorer.py")
+        return _missing("The curves have not been computed", command)
+    curves = read_json(path, command)
     try:
         problems = math.prod(len(values) for values in curves["axes"].values()) * len(curves["optimizers"])
         sizes = [len(base64.b64decode(curves[key], validate=True)) for key in ("ends", "curves")]
@@ -63,15 +64,8 @@ def _explorer(path: Path) -> str:
     except (KeyError, TypeError, ValueError, AttributeError):
         valid = False
     if not valid:
-        raise InputError(f"{path} is damaged: recompute it with python experiments/explorer.py")
+        raise damaged(path, command)
     return f'<script type="application/json" id="curves">{data}</script>\n{_template("explorer.html")}'
-
-
-def _read(path: Path, command: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is damaged: recompute it with {command}") from None
 
 
 def _badge(verdict: str, count: str = "") -> str:
@@ -83,21 +77,21 @@ def _verdicts(records: list[Record]) -> str:
     if not records:
         return _missing("No figure has been reproduced", "python -m quadsim reproduce")
     lines = []
-    for one in records:
-        counts = Counter(check["verdict"] for check in one["checks"])
+    for record in records:
+        counts = Counter(check["verdict"] for check in record["checks"])
         badges = " ".join(_badge(verdict, f"{counts[verdict]} ") for verdict in BADGES if counts[verdict])
-        lines.append(f'<li><a href="#{escape(one["name"])}">{escape(one["source"])}</a><div>{badges}</div></li>')
+        lines.append(f'<li><a href="#{escape(record["name"])}">{escape(record["source"])}</a><div>{badges}</div></li>')
     return f'<ul class="index">{"".join(lines)}</ul>'
 
 
 def _figure(folder: Path, record: Record) -> str:
     """A figure and its checks."""
     rows = "".join(
-        f'<div class="check"><div class="what">{escape(one["what"])}</div>'
-        f"<div><small>published</small>{escape(one['published'])}</div>"
-        f"<div><small>measured</small>{escape(one['measured'])}</div>"
-        f"<div>{_badge(one['verdict'])} {escape(one['why'])}</div></div>"
-        for one in record["checks"]
+        f'<div class="check"><div class="what">{escape(check["what"])}</div>'
+        f"<div><small>published</small>{escape(check['published'])}</div>"
+        f"<div><small>measured</small>{escape(check['measured'])}</div>"
+        f"<div>{_badge(check['verdict'])} {escape(check['why'])}</div></div>"
+        for check in record["checks"]
     )
     arxiv = escape(record["arxiv"])
     link = f'<a href="https://arxiv.org/abs/{arxiv}">arXiv {arxiv}</a>' if arxiv else ""
@@ -113,15 +107,13 @@ def _figure(folder: Path, record: Record) -> str:
 
 def _picture(folder: Path, record: Record) -> str:
     """The smaller of SVG and PNG, embedded."""
-    paths = [path for path in (folder / f"{record['name']}.svg", folder / f"{record['name']}.png") if path.is_file()]
-    if not paths:
+    paths = {folder / f"{record['name']}.{suffix}": kind for suffix, kind in IMAGE_TYPES.items()}
+    contents = {path.read_bytes(): kind for path, kind in paths.items() if path.is_file()}
+    if not contents:
         return _missing("The picture is missing", record["command"])
-    path = min(paths, key=lambda path: path.stat().st_size)
-    kind = {".svg": "image/svg+xml", ".png": "image/png"}[path.suffix]
-    data = base64.b64encode(path.read_bytes()).decode()
-    return (
-        f'<div class="scroll" tabindex="0"><img alt="{escape(record["title"])}" src="data:{kind};base64,{data}"></div>'
-    )
+    content = min(contents, key=len)
+    source = f"data:{contents[content]};base64,{base64.b64encode(content).decode()}"
+    return f'<div class="scroll" tabindex="0"><img alt="{escape(record["title"])}" src="{source}"></div>'
 
 
 def _claims(path: Path) -> str:
@@ -130,14 +122,14 @@ def _claims(path: Path) -> str:
     if not path.is_file():
         return _missing("The ledger has not been checked", command)
     try:
-        findings = _read(path, command)["findings"]
-        agree = sum(one["ok"] is True for one in findings)
-        rows = "".join(_claim(one) for one in findings)
+        findings = read_json(path, command)["findings"]
+        agree = sum(finding["ok"] is True for finding in findings)
+        rows = "".join(map(_claim, findings))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path} is damaged: recompute it with {command}") from None
-    verify = "<code>python -m quadsim verify</code>"
+        raise damaged(path, command) from None
     return (
-        f"<p>{agree} of {len(findings)} claims have the verdict that the ledger states ({verify}).</p>\n"
+        f"<p>{agree} of {len(findings)} claims have the verdict that the ledger states "
+        "(<code>python -m quadsim verify</code>).</p>\n"
         f"<details><summary>All claims</summary>{rows}</details>"
     )
 

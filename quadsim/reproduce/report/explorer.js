@@ -1,4 +1,4 @@
-// The sliders move curves that are already here: nothing is computed but where they stand on the page.
+// The sliders select among precomputed curves; only positions on the page are computed here.
 "use strict";
 (() => {
   const source = document.getElementById("curves");
@@ -13,25 +13,25 @@
   };
   const plain = { 1: names[1], 2: names[2], 3: "Case 3", 4: "Case 4" };
   function title(number) {
-    // the eigenvalues are those of the name only where nothing has changed them
-    const kappa = data.axes.kappa[chosen.kappa], dealt = data.axes.heterogeneity[chosen.heterogeneity];
-    if (kappa === 5000 && dealt === null) return names[number];
-    return plain[number] + (kappa === 5000 ? "" : `, at κ = ${kappa.toLocaleString("en")}`) + (dealt === null ? "" : `, heterogeneity ${dealt}${arrangement(number)}`);
+    // the eigenvalues are those in the name only at the default κ and arrangement
+    const kappa = data.axes.kappa[chosen.kappa], share = data.axes.heterogeneity[chosen.heterogeneity];
+    if (kappa === 5000 && share === null) return names[number];
+    return plain[number] + (kappa === 5000 ? "" : `, at κ = ${kappa.toLocaleString("en")}`) + (share === null ? "" : `, heterogeneity ${share}${arrangement(number)}`);
   }
   function arrangement(number) {
     const every = (data.arrangements || {})[number];
     return every ? ` (arrangement ${every.numbers[chosen.heterogeneity]} of ${every.of})` : "";
   }
   const ink = (colour) => "#" + [1, 3, 5].map((at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.72).toString(16).padStart(2, "0")).join("");
-  const words = {
+  const controls = {
     kappa: ["condition number κ", (value) => value.toLocaleString("en")],
     heterogeneity: ["heterogeneity", (value) => (value === null ? "its own" : value === 0 ? "0, alike" : value === 1 ? "1, sorted" : String(value))],
     rotation: ["rotation", (value) => (value === 0 ? "0, diagonal" : value === 1 ? "1, Haar" : String(value))],
     seed: ["seed", String],
   };
-  const usual = { kappa: data.axes.kappa.indexOf(5000), heterogeneity: 0, rotation: data.axes.rotation.indexOf(1), seed: 0 };
+  const defaults = { kappa: data.axes.kappa.indexOf(5000), heterogeneity: 0, rotation: data.axes.rotation.indexOf(1), seed: 0 };
   const order = Object.keys(data.axes); // case first
-  const chosen = { ...usual };
+  const chosen = { ...defaults };
 
   const phone = matchMedia("(max-width: 900px)");
   const high = 300, left = 46, right = 12, top = 10, bottom = 34;
@@ -39,7 +39,7 @@
   const each = ends.length / data.axes.case.length / data.axes.kappa.length; // the ends of one case and one κ
   let farthest = 1;
   function reach() {
-    // the axis is as long as any curve of this κ needs, and moves with κ alone
+    // the axis fits all curves of this κ and changes with κ only
     let most = 10;
     data.axes.case.forEach((_, number) => {
       const first = (number * data.axes.kappa.length + chosen.kappa) * each;
@@ -61,7 +61,7 @@
     return made;
   }
 
-  function place(number) {
+  function problemIndex(number) {
     // the index of a problem: the axes' values in their order, the last one running fastest
     return order.reduce((index, axis) => index * data.axes[axis].length + (axis === "case" ? data.axes.case.indexOf(number) : chosen[axis]), 0);
   }
@@ -83,7 +83,7 @@
     const caption = element("figcaption", {}, figure);
     const name = element("b", {}, caption);
     element("br", {}, caption);
-    const told = element("span", {}, caption);
+    const summary = element("span", {}, caption);
     const svg = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": plain[number] }, figure);
     for (let decade = 0; decade >= lowest; decade -= 2) {
       element("line", { x1: left, x2: wide - right, y1: y(decade), y2: y(decade), stroke: "#eeeeee" }, svg);
@@ -98,11 +98,11 @@
     element("text", { x: left + 4, y: top + 2 }, svg, "gradient norm");
     const lines = data.optimizers.map((one) => element("path", { fill: "none", stroke: one.colour, "stroke-width": 2.2, "stroke-linejoin": "round" }, svg));
     const marks = data.optimizers.map((one) => element("circle", { r: 3.5, fill: one.colour }, svg));
-    return { number, name, told, lines, marks };
+    return { number, name, summary, lines, marks };
   }
 
   function build() {
-    wide = phone.matches ? Math.min(Math.max(innerWidth - 28, 300), 860) : 480; // letters keep their size on a phone
+    wide = phone.matches ? Math.min(Math.max(innerWidth - 28, 300), 860) : 480; // constant font size on a phone
     farthest = reach();
     document.getElementById("panels").replaceChildren();
     panels = data.axes.case.map(panel);
@@ -110,35 +110,35 @@
 
   function show() {
     if (farthest !== reach()) build();
-    for (const { number, name, told, lines, marks } of panels) {
-      const problem = place(number);
+    for (const { number, name, summary, lines, marks } of panels) {
+      const problem = problemIndex(number);
       name.textContent = title(number);
-      told.replaceChildren();
+      summary.replaceChildren();
       data.optimizers.forEach((one, which) => {
         const last = ends[problem * data.optimizers.length + which];
         lines[which].setAttribute("d", path(problem, which));
         marks[which].setAttribute("cx", x(last));
         marks[which].setAttribute("cy", y(lowest));
-        element("b", {}, told, one.label).style.color = ink(one.colour);
-        told.append(` ${Math.round(last).toLocaleString("en")}${which < data.optimizers.length - 1 ? " · " : " steps"}`);
+        element("b", {}, summary, one.label).style.color = ink(one.colour);
+        summary.append(` ${Math.round(last).toLocaleString("en")}${which < data.optimizers.length - 1 ? " · " : " steps"}`);
       });
     }
   }
 
   build();
   phone.addEventListener("change", () => { build(); show(); });
-  for (const [axis, [word, tell]] of Object.entries(words)) {
+  for (const [axis, [word, format]] of Object.entries(controls)) {
     const label = element("label", { for: axis }, document.getElementById("sliders"), word);
-    const said = element("span", { id: `${axis}-told`, class: "told", "aria-hidden": "true" }, label, tell(data.axes[axis][chosen[axis]]));
+    const shown = element("span", { id: `${axis}-value`, class: "value", "aria-hidden": "true" }, label, format(data.axes[axis][chosen[axis]]));
     const slider = element("input", { type: "range", id: axis, min: 0, max: data.axes[axis].length - 1, step: 1, value: chosen[axis] }, label);
-    const tellIt = () => {
+    const update = () => {
       chosen[axis] = Number(slider.value);
-      said.textContent = tell(data.axes[axis][chosen[axis]]);
-      slider.setAttribute("aria-valuetext", said.textContent);
+      shown.textContent = format(data.axes[axis][chosen[axis]]);
+      slider.setAttribute("aria-valuetext", shown.textContent);
       show();
     };
     slider.value = chosen[axis];
-    slider.addEventListener("input", tellIt);
-    tellIt();
+    slider.addEventListener("input", update);
+    update();
   }
 })();
