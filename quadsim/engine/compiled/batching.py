@@ -70,8 +70,6 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
     arrays = LaneArrays(job, batch, kernel)
     slice_steps = FIRST_SLICE_WORK // _work_per_step(job) + 1
     while arrays.running:
-        if job.cancelled.is_set():
-            raise KeyboardInterrupt
         started = time.perf_counter()
         try:
             t = arrays.advance(min(arrays.t + slice_steps, job.max_steps))
@@ -80,8 +78,7 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
             raise
         speedup = SLICE_SECONDS / max(time.perf_counter() - started, 1e-9)
         slice_steps = min(int(slice_steps * min(speedup, 10)) + 1, MAX_SLICE_STEPS)
-        if job.progress is not None:
-            job.progress(t)
+        job.progress(t)
     done = arrays.trajectories()
     for lane, trajectory in zip(batch, done, strict=True):
         if trajectory.status is Status.DIVERGED and lane.optimizer.user_defined and not np.isfinite(trajectory.w).all():

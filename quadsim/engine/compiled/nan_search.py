@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ MAX_STEPS_BACK = 16  # from a lane's end to the step in which the rule gave NaN
 
 def find_nan(job: Job, lane: Lane, last_step: int) -> None:
     """Raise with the line of the rule that gave NaN in one of the last steps of a lane, if one did."""
-    job, kernel = replace(job, marks=job.marks[-1:]), compiler.kernel(type(lane.optimizer), 1, job.noise.any)
+    kernel = compiler.kernel(type(lane.optimizer), 1, job.noise.any)
     for step in range(last_step, max(last_step - MAX_STEPS_BACK, 0), -1):
         arrays = LaneArrays(job, [lane], kernel)
         arrays.advance(step - 1)
