@@ -84,7 +84,7 @@ def sample_rows(weights, k, batch_size, key, step):
     for i in range(n):
         weights[rows[i] * WIDTH + k] = n / batch_size if i < batch_size else 0.0
 """
-NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise(noise=0.1), "minibatch": qs.Noise(batch=3)}
+NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise("gaussian", 0.1), "minibatch": qs.Noise(batch=3)}
 
 
 def plain_moves(call, targets):

@@ -11,7 +11,7 @@ becomes a matrix product.
 import math
 
 import numpy as np
-from numba import njit
+from numba import boolean, float64, int64, njit, uint64, void
 
 from quadsim.engine.compiled.kernel_parameters import (
     CONVERGED,
@@ -31,6 +31,7 @@ from quadsim.engine.compiled.simd import any_lane_needs_check, block_product, la
 ZERO, VANISHING, NORMAL = range(3)  # magnitude of a unit
 MIN_SAFE_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
 MIN_SAFE_VALUE = 1e-290  # below this a coordinate is about to leave float64's range
+vector, matrix, cube, integers = float64[::1], float64[:, ::1], float64[:, :, ::1], int64[::1]  # contiguous arrays
 UNIT_CHECK_INTERVAL = 16  # steps between two checks for units that underflow; from MIN_SAFE_VALUE it takes some more
 
 
@@ -103,7 +104,7 @@ def lane_norm(gg, g, k):
 
 
 @njit(**JIT)
-def begin(h, sizes, e, g, sums):
+def begin(h: vector, sizes: integers, e: vector, g: vector, sums: matrix) -> void:
     """Before the first step: g, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
     gradient(h, sizes, e, g, sums[0], sums[1])
     for k in range(WIDTH):
@@ -140,14 +141,6 @@ def unit_underflows(e, g, k, units, checked_units, magnitudes):
 
 
 @njit(**JIT)
-def at_zero(e, k):
-    for i in range(k, e.size, WIDTH):
-        if e[i] != 0.0:
-            return False
-    return True
-
-
-@njit(**JIT)
 def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite, norm, target_norm, always_noisy):
     """The status of lane k at step t. Its own numbers decide, not which lane caused this check.
 
@@ -159,7 +152,7 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
         if norm <= target_norm and target_norm > 0:
             return CONVERGED
         return MAX_STEPS if t == last_step else RUNNING
-    if norm <= target_norm and (norm > 0 or at_zero(e, k)):  # else the gradient has underflowed, not the error
+    if norm <= target_norm and (norm > 0 or not e[k::WIDTH].any()):  # else the gradient has underflowed, not the error
         return CONVERGED
     check_units = t == last_step or t % UNIT_CHECK_INTERVAL == 0
     if lane_underflows(e, g, k) or (check_units and unit_underflows(e, g, k, units, checked_units, magnitudes)):
@@ -169,58 +162,56 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
 
 @njit(**JIT)
 def retire(e, state, final, k):
-    """Save the last point of lane k and set the lane to zero (or NaN): denormals would be slow."""
-    for i in range(k, e.size, WIDTH):
-        final[i] = e[i]
-        e[i] = 0.0
-        for s in range(state.shape[0]):
-            state[s, i] = 0.0
+    """Save the last point of lane k and set the lane to zero: denormals would be slow."""
+    final[k::WIDTH] = e[k::WIDTH]
+    e[k::WIDTH] = 0.0
+    state[:, k : e.size : WIDTH] = 0.0
 
 
 @njit(**JIT)
 def advance(
     # problem
-    h,  # the blocks, row after row, one after the other; for one lane by groups of rows, see `simd.rows_product`
-    sizes,  # (blocks,)
-    minimizer,  # (d * lanes,)
+    h: vector,  # the blocks, row by row, one after the other; for one lane by groups of rows, see `simd.rows_product`
+    sizes: integers,  # (blocks,)
+    minimizer: vector,  # (d * lanes,)
     # lanes
-    e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
-    g,  # (d * lanes,) scratch: the gradient at e
-    state,  # (names, d * lanes) the rule's state of each coordinate
-    settings,  # (names, groups, ROW_SIZE) the lanes' settings, repeated; for one lane by coordinate: (names, 1, d)
-    shared_state,  # (names, ROW_SIZE) the rule's state of the step, repeated; first column only if settings are shared
-    groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    e: vector,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
+    g: vector,  # (d * lanes,) scratch: the gradient at e
+    state: matrix,  # (names, d * lanes) the rule's state of each coordinate
+    settings: cube,  # (names, groups, ROW_SIZE) the lanes' settings, repeated; for one lane (names, 1, d)
+    shared_state: matrix,  # (names, ROW_SIZE) the rule's shared state, repeated; column 0 if settings are shared
+    groups: integers,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
     # steps
-    schedule,  # lr_scale: one for all steps, or one for each from step t on
-    sqrt_hessian,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
-    sqrt_hessian_t,  # the blocks of Aᵀ
-    noise,  # (2,) scales of the noise: of the gradient, of the labels
-    batch_size,  # rows in a minibatch; 0 for all of them
-    keys,  # (lanes, 2) of the runs' random streams
-    offsets,  # (d * lanes,) each coordinate's offset in the rule's own random stream
-    workspace,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
-    rule_workspace,  # (4 + names, largest group) for rules that take whole blocks
+    schedule: vector,  # lr_scale: one for all steps, or one for each from step t on
+    sqrt_hessian: vector,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
+    sqrt_hessian_t: vector,  # the blocks of Aᵀ
+    noise: vector,  # (2,) scales of the noise: of the gradient, of the labels
+    batch_size: int64,  # rows in a minibatch; 0 for all of them
+    keys: uint64[:, ::1],  # (lanes, 2) of the runs' random streams
+    offsets: integers,  # (d * lanes,) each coordinate's offset in the rule's own random stream
+    workspace: matrix,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
+    rule_workspace: matrix,  # (4 + names, largest group) for rules that take whole blocks
     # when to stop
-    t,  # the step of e
-    until,  # the step to return at
-    last_step,  # max_steps
-    tol,
-    first_norm,  # (lanes,) gradient norm at step 0
-    max_loss,  # (lanes,) a larger loss has diverged
-    units,  # (d,) the unit that a coordinate belongs to
-    checked_units,  # (units, lanes) units that must not underflow
-    magnitudes,  # (units,) scratch
+    t: int64,  # the step of e
+    until: int64,  # the step to return at
+    last_step: int64,  # max_steps
+    tol: float64,
+    first_norm: vector,  # (lanes,) gradient norm at step 0
+    max_loss: vector,  # (lanes,) a larger loss has diverged
+    units: integers,  # (d,) the unit that a coordinate belongs to
+    checked_units: boolean[:, ::1],  # (units, lanes) units that must not underflow
+    magnitudes: integers,  # (units,) scratch
     # record
-    marks,  # steps to record at, increasing, the last one beyond last_step
-    cursor,  # (1,) index of the next mark
-    loss_at,  # (marks, lanes)
-    norm_at,  # (marks, lanes)
-    status,  # (lanes,)
-    stopped,  # (lanes,) the step at which the lane stopped, -1 before
-    final,  # (d * lanes,) e at that step
-    final_loss_norm,  # (2, lanes)
-    sums,  # (4, lanes) scratch
-):
+    marks: integers,  # steps to record at, increasing, the last one beyond last_step
+    cursor: integers,  # (1,) index of the next mark
+    loss_at: matrix,  # (marks, lanes)
+    norm_at: matrix,  # (marks, lanes)
+    status: integers,  # (lanes,)
+    stopped: integers,  # (lanes,) the step at which the lane stopped, -1 before
+    final: vector,  # (d * lanes,) e at that step
+    final_loss_norm: matrix,  # (2, lanes)
+    sums: matrix,  # (4, lanes) scratch
+) -> int64:
     """Run every lane from step t to step `until` or to its own end; return the step reached."""
     eg, gg, min_gg, max_eg = sums[0], sums[1], sums[2], sums[3]
     first_step, running, check_units = t, 0, False
@@ -265,22 +256,18 @@ def advance(
             noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size, keys, t, status, workspace)
         if RANDOM:
             fill_uniform(workspace[3], offsets, keys, t, status)
-        once_per_step(shared_state, settings, lr_scale, float(t))
-        seen = workspace[0] if NOISY else g
+        seen, random, step = workspace[0] if NOISY else g, workspace[3], float(t)
+        once_per_step(shared_state, settings, lr_scale, step)
         update(
-            e, seen, minimizer, workspace[3], state, settings, shared_state, groups, lr_scale, float(t), status,
-            rule_workspace,
-        )  # fmt: skip
+            e, seen, minimizer, random, state, settings, shared_state, groups, lr_scale, step, status, rule_workspace
+        )
     return t
 
 
-SIGNATURES = {  # of the functions that are compiled and called from Python; the others are compiled into these
-    "begin": "void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])",
-    "advance": (
-        "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
-        " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
-        " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1],"
-        " int64[::1], boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1],"
-        " int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
-    ),
-}
+def signature(function):
+    *arguments, result = function.py_func.__annotations__.values()
+    return result(*arguments)
+
+
+# Of the functions that are compiled and called from Python; the others are compiled into these.
+SIGNATURES = {"begin": signature(begin), "advance": signature(advance)}

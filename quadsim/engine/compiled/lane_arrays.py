@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -140,8 +139,8 @@ class LaneArrays:
         if job.schedule.changes:  # at least two values, since the kernel takes a single one for all steps
             schedule = job.schedule.factors(self.t + 1, max(until, self.t + 2), job.max_steps)
         arguments = {**vars(self), "until": until, "schedule": schedule}
-        names = inspect.signature(self.kernel.advance.py_func).parameters
-        self.t = self.kernel.advance(*(arguments[name] for name in names))
+        code = self.kernel.advance.py_func.__code__
+        self.t = self.kernel.advance(*(arguments[name] for name in code.co_varnames[: code.co_argcount]))
         return self.t
 
     def trajectories(self) -> list[Trajectory]:
