@@ -289,7 +289,7 @@ def closed_form_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     for lane in lanes:
         job.progress(0)
         seed = lane.seed if job.seeded else None
-        runs.append(closed_form.run(job.problem, lane.optimizer, lane.error, seed=seed, **options))
+        runs.append(closed_form.run(job.problem, lane.optimizer, lane.error, seed, **options))
     return runs
 
 

@@ -22,9 +22,7 @@ from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, record_marks
 from quadsim.optimizers.base import Optimizer
 from quadsim.optimizers.recurrence import Recurrence
-from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.block_quadratic import BlockQuadratic
-from quadsim.problems.noise import Noise
 
 DEFAULT_TOL = 1e-6
 MAX_ROOT_RANGE = 1e4  # of a block's first gradients: up to it, rounding leaves eight digits of a mode's own part
@@ -85,16 +83,9 @@ def exact(
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
     drawn = w0 is None and e0 is None
     error = problem.initial_error(seed) if drawn else problem.error_of(w0, e0)
+    used_seed = seed if drawn else None
     return run(
-        problem,
-        optimizer,
-        error,
-        at=steps,
-        seed=seed if drawn else None,
-        max_steps=max_steps,
-        tol=tol,
-        record=record,
-        progress=progress,
+        problem, optimizer, error, used_seed, at=steps, max_steps=max_steps, tol=tol, record=record, progress=progress
     )
 
 
@@ -103,9 +94,9 @@ def run(
     problem: BlockQuadratic,
     optimizer: Optimizer,
     error: np.ndarray,
+    seed: int | None,
     *,
     at: np.ndarray | None = None,
-    seed: int | None,
     max_steps: int | None,
     tol: float,
     record: str | int,
@@ -113,8 +104,7 @@ def run(
 ) -> Trajectory:
     """The trajectory from this initial error; arguments are checked. ``at`` is sorted."""
     resolved, modal = modal_decomposition(problem, optimizer, error)
-    end = MAX_STEPS if max_steps is None else max_steps
-    end = int(at[-1]) if at is not None else end
+    end = int(at[-1]) if at is not None else MAX_STEPS if max_steps is None else max_steps
     last, exploded = first_passage.divergence_step(modal, end, problem.lipschitz)
     reached = first_passage.first_step_below(modal, tol, last, progress)
     if reached is not None:
@@ -154,8 +144,6 @@ def run(
         tol=tol,
         max_steps=end,
         engine="closed-form",
-        noise=_NO_NOISE,
-        schedule=_CONSTANT,
     )
 
 
@@ -214,15 +202,9 @@ def _plain(problem: BlockQuadratic, error: np.ndarray, of_hessian: Modes) -> Mod
             coefficients.append(vectors.T @ part)
             bases.append(vectors * coefficients[-1])
     values, c = np.concatenate(problem.eigenvalues), np.abs(np.concatenate(coefficients))
-    lengths = _log_product(values, c)
+    weights, lengths = _log_product(0.5 * values, c, c), _log_product(values, c)
     return ModalTrajectory(
-        of_hessian,
-        problem.slices,
-        tuple(bases),
-        _log_product(0.5 * values, c, c),
-        lengths,
-        log_floors=lengths,
-        directions=None,
+        of_hessian, problem.slices, tuple(bases), weights, lengths, log_floors=lengths, directions=None
     )
 
 
@@ -252,11 +234,6 @@ def _scaled(problem: BlockQuadratic, error: np.ndarray, recurrence: Recurrence) 
         alone = least / np.sqrt((dual * dual).sum(axis=0)) if near else np.zeros(s.size)
         parts.append((s, np.abs(c), long, alone))
     s, c, long, alone = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return ModalTrajectory(
-        _modes(recurrence, problem, s), problem.slices, tuple(bases),
-        log_weights=_log_product(0.5 * s, c, c), log_lengths=_log_product(long, s, c),
-        log_floors=_log_product(alone, s, c), directions=tuple(directions),
-    )  # fmt: skip
-
-
-_NO_NOISE, _CONSTANT = Noise(), Schedule()  # checked once
+    weights, lengths, floors = _log_product(0.5 * s, c, c), _log_product(long, s, c), _log_product(alone, s, c)
+    of_scaled = _modes(recurrence, problem, s)
+    return ModalTrajectory(of_scaled, problem.slices, tuple(bases), weights, lengths, floors, tuple(directions))

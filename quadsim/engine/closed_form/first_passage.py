@@ -96,9 +96,8 @@ class FirstPassage:
         if low == end:
             return None
         # all modes together are at most as long as the longest times the square root of their number
-        latest = self._decay_steps(
-            trajectory.log_lengths + 0.5 * np.log(trajectory.modes.count) - target + LOG_MARGIN
-        ) + 1  # fmt: skip
+        longest = trajectory.log_lengths + 0.5 * np.log(trajectory.modes.count)
+        latest = self._decay_steps(longest - target + LOG_MARGIN) + 1
         latest = np.inf if (trajectory.log_rates > 0).any() else latest
         high = int(min(latest, end))
         if latest > end and not below([end])[0]:
@@ -201,15 +200,10 @@ class FirstPassage:
                 lengths = np.exp(log_size - log_scale)
                 least = np.sqrt((np.maximum(lengths[:, None] - drift, 0) ** 2).sum(axis=0))
             else:
-                parts = zip(self._magnitudes, trajectory.blocks, strict=True)
-                least = 1 - np.sqrt(sum(((unit @ drift[block]) ** 2).sum(axis=0) for unit, block in parts))
+                parts = zip(trajectory.directions, trajectory.blocks, strict=True)
+                least = 1 - np.sqrt(sum(((np.abs(unit) @ drift[block]) ** 2).sum(axis=0) for unit, block in parts))
         # the margin covers the rounding of the difference, even where only nine digits of it are left
         return (least > LOG_MARGIN) & (least * np.exp(rate * widths) > np.exp(self.target - log_norm + LOG_MARGIN))
-
-    @cached_property
-    def _magnitudes(self) -> list[np.ndarray]:
-        """The absolute values of the directions."""
-        return [np.abs(unit) for unit in self.trajectory.directions or ()]
 
     def _may_be_below(self, steps: np.ndarray) -> np.ndarray:
         """A mask of the steps of a window: all whose norm is below the target, and few others.

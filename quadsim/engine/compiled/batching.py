@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import NARROW_WIDTH, WIDE_WIDTH, WIDTHS, Form, parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import (
+    FORMS,
+    NARROW_WIDTH,
+    WIDE_WIDTH,
+    WIDTHS,
+    Form,
+    parameter_names,
+    setting_names,
+)
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.engine.compiled.nan_search import find_nan
 from quadsim.engine.trajectory import Status, Trajectory
@@ -57,10 +65,8 @@ def run(job: Job, batch: list[Lane]) -> list[Trajectory]:
     kind, fastest = type(batch[0].optimizer), _fastest_form(job, batch)
     form = _available_form(job, kind, fastest)
     kernel, started = compiler.kernel(kind, *form), time.perf_counter()
-    if form.width < len(batch):
-        done = [run for lane in batch for run in _run(job, [lane], kernel)]
-    else:
-        done = _run(job, batch, kernel)
+    parts = [batch] if form.width >= len(batch) else [[lane] for lane in batch]
+    done = [run for part in parts for run in _run(job, part, kernel)]
     if form != fastest:
         _slower_seconds[kind, fastest] = _slower_seconds.get((kind, fastest), 0.0) + time.perf_counter() - started
     return done
@@ -81,7 +87,11 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
         job.progress(t)
     done = arrays.trajectories()
     for lane, trajectory in zip(batch, done, strict=True):
-        if trajectory.status is Status.DIVERGED and lane.optimizer.user_defined and not np.isfinite(trajectory.w).all():
+        if (
+            trajectory.status is Status.DIVERGED
+            and lane.optimizer.user_defined
+            and not np.isfinite(trajectory.error).all()
+        ):
             find_nan(job, lane, trajectory.last_step)
     return done
 
@@ -138,12 +148,10 @@ def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
 
 def _slower_forms(fastest: Form) -> list[Form]:
     """All forms that can run what the fastest one can, and itself, from fast to slow."""
-    widths = [width for width in WIDTHS if width >= fastest.width]
-    widths += [1] if 1 not in widths else []
-    forms = [
-        Form(width, noisy, shared_settings or width == 1)
-        for noisy in dict.fromkeys((fastest.noisy, True))
-        for width in widths
-        for shared_settings in dict.fromkeys((fastest.shared_settings, False))
+    usable = [
+        form
+        for form in FORMS
+        if form.noisy >= fastest.noisy
+        and (form.width == 1 or (form.width >= fastest.width and form.shared_settings <= fastest.shared_settings))
     ]
-    return list(dict.fromkeys(forms))
+    return sorted(usable, key=lambda form: (form.noisy, form.width < fastest.width, form.width, -form.shared_settings))

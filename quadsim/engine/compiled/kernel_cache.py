@@ -168,11 +168,10 @@ def _opened_folder(*, create: bool = False) -> Iterator[_Folder | None]:
 
 def _make_folder(path: Path) -> None:
     """Create the folder and its missing parents, all of them private."""
-    if not path.exists():
-        if path.parent != path:
-            _make_folder(path.parent)
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
 
 
 def _open_folder(path: Path) -> int:
