@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,20 +12,13 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import (
-    FORMS,
-    NARROW_WIDTH,
-    WIDE_WIDTH,
-    WIDTHS,
-    Form,
-    parameter_names,
-    setting_names,
-)
+from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, parameter_names, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.engine.compiled.nan_search import find_nan
-from quadsim.engine.trajectory import Status, Trajectory
+from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer, rule_errors
 
+_, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
 SLICE_SECONDS = 0.1  # between two calls of progress, and of checks for Ctrl-C
 FIRST_SLICE_WORK = 1_000_000  # multiplications of the first slice, before its time is known
 MAX_SLICE_STEPS = 4_000_000  # a schedule has a number for each
@@ -37,9 +31,9 @@ def cut(lanes: list[Lane], threads: int = 1) -> list[list[Lane]]:
 
     One or two lanes that are left over are faster alone.
     """
-    by_kind: dict[type[Optimizer], list[Lane]] = {}
+    by_kind: defaultdict[type[Optimizer], list[Lane]] = defaultdict(list)
     for lane in lanes:
-        by_kind.setdefault(type(lane.optimizer), []).append(lane)
+        by_kind[type(lane.optimizer)].append(lane)
     batches = []
     for left in by_kind.values():
         wide, min_wide = _wide_is_faster(left[0].error.size), WIDE_WIDTH * threads // 2
@@ -62,13 +56,14 @@ def _wide_is_faster(dim: int) -> bool:
 
 def run(job: Job, batch: list[Lane]) -> list[Trajectory]:
     """Run the lanes of a batch to their ends."""
-    kind, fastest = type(batch[0].optimizer), _fastest_form(job, batch)
+    kind, width = type(batch[0].optimizer), next(width for width in WIDTHS if len(batch) <= width)
+    fastest = Form(width, job.noise.any, _share_settings(batch))
     form = _available_form(job, kind, fastest)
     kernel, started = compiler.kernel(kind, *form), time.perf_counter()
     parts = [batch] if form.width >= len(batch) else [[lane] for lane in batch]
     done = [run for part in parts for run in _run(job, part, kernel)]
     if form != fastest:
-        _slower_seconds[kind, fastest] = _slower_seconds.get((kind, fastest), 0.0) + time.perf_counter() - started
+        _slower_seconds[kind, fastest] += time.perf_counter() - started
     return done
 
 
@@ -87,11 +82,7 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
         job.progress(t)
     done = arrays.trajectories()
     for lane, trajectory in zip(batch, done, strict=True):
-        if (
-            trajectory.status is Status.DIVERGED
-            and lane.optimizer.user_defined
-            and not np.isfinite(trajectory.error).all()
-        ):
+        if lane.optimizer.user_defined and not np.isfinite(trajectory.error).all():
             find_nan(job, lane, trajectory.last_step)
     return done
 
@@ -103,7 +94,9 @@ def _work_per_step(job: Job) -> int:
 
 # ---- which kernel runs a batch: a lane's numbers are the same in all of them
 
-_slower_seconds: dict[tuple[type[Optimizer], Form], float] = {}  # spent in other kernels than the fastest
+_slower_seconds: defaultdict[tuple[type[Optimizer], Form], float] = defaultdict(
+    float
+)  # spent in other kernels than the fastest
 
 
 @contextmanager
@@ -115,11 +108,6 @@ def fastest_kernels() -> Iterator[None]:
         yield
     finally:
         MAX_SMALL_WORK = usual
-
-
-def _fastest_form(job: Job, batch: list[Lane]) -> Form:
-    width = next(width for width in WIDTHS if len(batch) <= width)
-    return Form(width, job.noise.any, _share_settings(batch))
 
 
 def _share_settings(batch: list[Lane]) -> bool:
@@ -140,7 +128,7 @@ def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
     Compiling takes seconds. So small jobs use what there is, until they have taken MAX_SLOWER_SECONDS with it.
     """
     small = job.max_steps * WIDE_WIDTH * _work_per_step(job) < MAX_SMALL_WORK
-    if not small or _slower_seconds.get((kind, fastest), 0.0) > MAX_SLOWER_SECONDS:
+    if not small or _slower_seconds[kind, fastest] > MAX_SLOWER_SECONDS:
         return fastest
     single = Form(1, fastest.noisy, True)
     return next((form for form in _slower_forms(fastest) if compiler.is_compiled(kind, *form)), single)

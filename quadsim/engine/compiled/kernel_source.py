@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -21,7 +22,6 @@ TEMPLATES = ("kernel_parameters", "simd", "random", "kernel_template")
 RULE_FUNCTIONS = ("update", "once_per_step")  # of the template, replaced by those of the optimizer
 RULE_ARGUMENTS = ("g", "w", "t", "random", "step")  # of a rule, besides its state, shared_state and settings
 WIDTHS = (1, 8, 32)  # lanes of a kernel
-_, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
 
 
 class Form(NamedTuple):
@@ -33,8 +33,7 @@ class Form(NamedTuple):
 
 
 # With a single lane settings are always shared.
-FORMS = [Form(width, noisy, shared) for width in WIDTHS for noisy in (False, True) for shared in (True, False)
-         if shared or width > 1]  # fmt: skip
+FORMS = [Form(*form) for form in itertools.product(WIDTHS, (False, True), (True, False)) if form[0] > 1 or form[2]]
 
 
 def kernel_text(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> str:

@@ -214,15 +214,13 @@ def advance(
 ) -> int64:
     """Run every lane from step t to step `until` or to its own end; return the step reached."""
     eg, gg, min_gg, max_eg = sums[0], sums[1], sums[2], sums[3]
-    first_step, running, check_units = t, 0, False
+    first_step, running, check_units = t, 0, checked_units.any()
     always_noisy = NOISY and noise[0] + noise[1] > 0
     for k in range(WIDTH):
         # A lane with gg > min_gg and eg < max_eg runs on without further checks.
         min_gg[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), MIN_SAFE_SQUARE)
         max_eg[k] = 2 * max_loss[k]
         running += status[k] == RUNNING
-        for unit in range(magnitudes.size):
-            check_units |= checked_units[unit, k]
     while running:
         gradient(h, sizes, e, g, eg, gg)
         check_lanes = t == last_step or (check_units and t % UNIT_CHECK_INTERVAL == 0)
