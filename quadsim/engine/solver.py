@@ -1,7 +1,7 @@
 """`solve`: check the arguments, draw the starts, choose the engine for each optimizer and run it.
 
-This is the only place that decides on an engine. `engine.compiled` runs steps, `engine.closed_form` evaluates linear
-methods without them. No plotting, no files.
+This is the only place that chooses an engine. `engine.compiled` runs steps; `engine.closed_form` evaluates linear
+methods without running steps. No plotting, no files.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     start : "gaussian", "ones" or float
         How e₀ is drawn if neither w0 nor e0 is given, as in `BlockQuadratic.initial_error`.
     seed : int, or a list or range of them
-        Fixes the problem if it is drawn, the start if it is not given, the noise, and an optimizer's own randomness.
+        Fixes the problem if it is drawn, the start if it is not given, the noise, and the randomness of an optimizer.
     max_steps : int, optional
         The last step to take. By default 100,000; closed forms take as many as they need for tol > 0, up to 10¹².
     tol : float
         Stop at the first step with ‖g‖/‖g₀‖ ≤ tol; 0 never stops.
     record : "log", "coarse" or int
-        Which steps to keep: about 2000 log-spaced ones (every one at first), about 64 of them, or every k-th.
+        The steps to record: about 2000 log-spaced steps (every step at first), about 64, or every k-th step.
     engine : "auto", "compiled" or "closed-form"
         "auto" is the closed form where the optimizer has one and there is neither noise nor a changing learning rate.
     noise : Noise, optional
@@ -95,8 +95,8 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     -------
     Trajectory or Runs
         One problem, optimizer, seed and start give a `Trajectory`; a list of any gives `Runs`, a sequence in the order
-        of the seeds (or starts), and of the optimizers within each. A run's numbers depend on its own definition
-        alone, not on the runs beside it.
+        of the seeds (or starts), and of the optimizers within each. A run's numbers do not depend on the other runs of
+        the call.
 
     >>> qs.solve(qs.case(3), qs.FrozenAdam()).steps_to_tol
     15
@@ -165,16 +165,16 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
 def engine_for(optimizer: Optimizer, engine: str = "auto", changing: bool = False) -> str:
     """The engine that runs this optimizer, "compiled" or "closed-form"; raises if the requested one cannot.
 
-    ``changing`` says that there is noise or a changing learning rate: no method has a closed form then.
+    ``changing``: there is noise or a changing learning rate, and so no method has a closed form.
     """
-    known = closed_form.has_closed_form(optimizer)
+    has_closed_form = closed_form.has_closed_form(optimizer)
     if checks.choice("engine", engine, ENGINES) == "auto":
-        return "closed-form" if known and not changing else "compiled"
+        return "closed-form" if has_closed_form and not changing else "compiled"
     if engine == "closed-form" and changing:
         raise InputError(
             "engine=closed-form allows neither noise nor a changing learning rate: use engine=compiled or auto"
         )
-    if engine == "closed-form" and not known:
+    if engine == "closed-form" and not has_closed_form:
         raise InputError(f"{optimizer.name} has no closed form: use engine=compiled or auto")
     return engine
 
@@ -198,7 +198,7 @@ def cores() -> int:
 
 
 class _Starts:
-    """The starts as given: one for all runs, one for each seed, or one for each seed and optimizer."""
+    """The given starts: one for all runs, one for each seed, or one for each seed and optimizer."""
 
     def __init__(self, w0: Any, e0: Any, start: str | float, optimizers: int) -> None:
         if w0 is not None and e0 is not None:
@@ -219,10 +219,10 @@ class _Starts:
         """The initial errors of a seed's runs, one for each optimizer."""
         if not self.given:
             return [problem.initial_error(seed, self.start)] * self.optimizers
-        given = self.rows[row % self.count]
-        if all(one is given[0] for one in given):
-            return [problem.error_of(**{self.name: given[0]})] * self.optimizers
-        return [problem.error_of(**{self.name: one}) for one in given]
+        starts = self.rows[row % self.count]
+        if all(start is starts[0] for start in starts):
+            return [problem.error_of(**{self.name: starts[0]})] * self.optimizers
+        return [problem.error_of(**{self.name: start}) for start in starts]
 
 
 def _depth(value: Any) -> int:

@@ -229,7 +229,7 @@ def descent(lr: Any, curvature: np.ndarray) -> Modes:
     """Gradient descent; the learning rate is one for all modes, or one for each."""
     rates = np.broadcast_to(np.asarray(lr, dtype=float), curvature.shape)
     log_product = np.log(np.abs(rates)) + np.log(curvature)
-    moderate = log_product < 300  # beyond, the 1 of 1 − lr·λ is lost in rounding
+    moderate = log_product < 300  # beyond it, 1 − lr·λ rounds to −lr·λ
     product = double_double.exact_product(np.where(moderate, rates, 0.0), np.where(moderate, curvature, 0.0))
     log_root, negative = _log_one_minus(product)
     if not moderate.all():
@@ -306,7 +306,7 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
         b = (momentum, 0.0)
         minus, plus = subtract(ONE, b), add(ONE, b)
         one_minus, log_momentum = minus[0], _log(momentum)
-        discriminant = subtract(multiply(minus, minus), multiply(multiply(plus, plus), a))[0]  # of the trace, over q
+        discriminant = subtract(multiply(minus, minus), multiply(multiply(plus, plus), a))[0]  # (z₁ − z₂)²/q
     gap, trace = np.sqrt(np.abs(q * discriminant)), (1 + b[0]) * q
     return _grouped(
         np.select([q == 0, (q > 0) & (discriminant <= 0), q > 0], [ZERO, COMPLEX, 1], 0),
@@ -327,7 +327,7 @@ def _powers(log_rate: np.ndarray, negative: np.ndarray) -> Modes:
 
 
 def _grouped(kinds: np.ndarray, negative: np.ndarray, **columns: np.ndarray) -> Modes:
-    """The modes, grouped by kind; `_group` has the columns. ``negative`` is for complex roots."""
+    """The modes, grouped by kind. `_group` documents the columns; ``negative`` is used for complex roots."""
     by_kind = {kind: np.flatnonzero(kinds == kind) for kind in sorted(set(kinds.tolist()))}
     groups = (
         _group(kind, negative[index], **{name: column[index] for name, column in columns.items()})

@@ -1,4 +1,4 @@
-"""Batches of lanes: cutting lanes into batches, choosing a kernel for a batch, running it."""
+"""Batches of lanes: split lanes into batches, choose a kernel for each, run it."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer, rule_errors
 
 _, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
-SLICE_SECONDS = 0.1  # between two calls of progress, and of checks for Ctrl-C
+SLICE_SECONDS = 0.1  # between two calls of progress, and two checks for Ctrl-C
 FIRST_SLICE_WORK = 1_000_000  # multiplications of the first slice, before its time is known
-MAX_SLICE_STEPS = 4_000_000  # a schedule has a number for each
-MAX_SMALL_WORK = 200_000_000  # multiplications of a job that takes far less time than compiling a kernel for it
-MAX_SLOWER_SECONDS = 0.5  # that runs take with slower kernels, before the fastest is compiled for them
+MAX_SLICE_STEPS = 4_000_000  # a schedule has one number per step
+MAX_SMALL_WORK = 200_000_000  # multiplications: a job below it takes far less time than compiling a kernel
+MAX_SLOWER_SECONDS = 0.5  # total time of runs in slower kernels before the fastest one is compiled
 
 
 def cut(lanes: list[Lane], threads: int = 1) -> list[list[Lane]]:
-    """Batches of lanes of one kind of optimizer: of 32, where that leaves work for all threads, or 8.
+    """Batches of lanes with one kind of optimizer: of 32 if that leaves work for all threads, otherwise of 8.
 
-    One or two lanes that are left over are faster alone.
+    One or two remaining lanes are faster alone.
     """
     by_kind: defaultdict[type[Optimizer], list[Lane]] = defaultdict(list)
     for lane in lanes:
         by_kind[type(lane.optimizer)].append(lane)
     batches = []
-    for left in by_kind.values():
-        wide, min_wide = _wide_is_faster(left[0].error.size), WIDE_WIDTH * threads // 2
-        while wide and len(left) > min_wide:
-            batches.append(left[:WIDE_WIDTH])
-            left, min_wide = left[WIDE_WIDTH:], WIDE_WIDTH // 2
-        for k in range(0, len(left), NARROW_WIDTH):
-            batch = left[k : k + NARROW_WIDTH]
+    for remaining in by_kind.values():
+        wide, min_wide = _wide_is_faster(remaining[0].error.size), WIDE_WIDTH * threads // 2
+        while wide and len(remaining) > min_wide:
+            batches.append(remaining[:WIDE_WIDTH])
+            remaining, min_wide = remaining[WIDE_WIDTH:], WIDE_WIDTH // 2
+        for k in range(0, len(remaining), NARROW_WIDTH):
+            batch = remaining[k : k + NARROW_WIDTH]
             batches += [batch] if len(batch) > 2 else [[lane] for lane in batch]
     return batches
 
 
 @functools.cache
 def _wide_is_faster(dim: int) -> bool:
-    """Whether wide kernels are faster: with AVX-512 always, otherwise where a step has little to do."""
+    """Whether wide kernels are faster: always with AVX-512, otherwise for small problems."""
     from llvmlite import binding
 
     return dim <= 64 or binding.get_host_cpu_features().get("avx512f", False)
@@ -74,7 +74,7 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
         started = time.perf_counter()
         try:
             t = arrays.advance(min(arrays.t + slice_steps, job.max_steps))
-        except Exception as error:  # only a rule can raise one
+        except Exception as error:  # only a rule can raise
             rule_errors.raise_with_line(arrays.kind, error)
             raise
         speedup = SLICE_SECONDS / max(time.perf_counter() - started, 1e-9)
@@ -88,26 +88,25 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
 
 
 def _work_per_step(job: Job) -> int:
-    """Multiplications of a step of one lane."""
+    """Multiplications in one step of one lane."""
     return sum(n * n for n in job.problem.sizes)
 
 
 # ---- which kernel runs a batch: a lane's numbers are the same in all of them
 
-_slower_seconds: defaultdict[tuple[type[Optimizer], Form], float] = defaultdict(
-    float
-)  # spent in other kernels than the fastest
+# Time spent in other kernels than the fastest one.
+_slower_seconds: defaultdict[tuple[type[Optimizer], Form], float] = defaultdict(float)
 
 
 @contextmanager
 def fastest_kernels() -> Iterator[None]:
     """Compile the fastest kernel for small jobs too: for measurements and tests."""
     global MAX_SMALL_WORK
-    usual, MAX_SMALL_WORK = MAX_SMALL_WORK, 0
+    previous, MAX_SMALL_WORK = MAX_SMALL_WORK, 0
     try:
         yield
     finally:
-        MAX_SMALL_WORK = usual
+        MAX_SMALL_WORK = previous
 
 
 def _share_settings(batch: list[Lane]) -> bool:
@@ -123,9 +122,9 @@ def _share_settings(batch: list[Lane]) -> bool:
 
 
 def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
-    """The fastest form; for a small job one that need not be compiled, or the one for single lanes.
+    """The fastest form; for a small job one that is compiled already, or the one for single lanes.
 
-    Compiling takes seconds. So small jobs use what there is, until they have taken MAX_SLOWER_SECONDS with it.
+    Compiling takes seconds. So small jobs use compiled forms until they have spent MAX_SLOWER_SECONDS in them.
     """
     small = job.max_steps * WIDE_WIDTH * _work_per_step(job) < MAX_SMALL_WORK
     if not small or _slower_seconds[kind, fastest] > MAX_SLOWER_SECONDS:
@@ -135,7 +134,7 @@ def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
 
 
 def _slower_forms(fastest: Form) -> list[Form]:
-    """All forms that can run what the fastest one can, and itself, from fast to slow."""
+    """All forms that can run the batches of the fastest one, including itself, from fast to slow."""
     usable = [
         form
         for form in FORMS

@@ -1,6 +1,6 @@
-"""The arrays of a kernel: packing runs into them, advancing them, reading the results.
+"""The arrays of a kernel: pack runs into them, advance them, read the results.
 
-`kernel_template.advance` documents the arrays. The input has been checked by `engine.solver`.
+`kernel_template.advance` documents the arrays. `engine.solver` has checked the input.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LaneArrays:
         self.minimizer = _aligned(np.repeat(problem.minimizer, width), 6)
         self.units = np.zeros(problem.dim, dtype=np.int64) if self.kind.homogeneous else problem.units()
         self.checked_units = np.zeros((self.units.max() + 1, width), dtype=bool)
-        if not self.kind.homogeneous:  # a homogeneous method may put a unit on its minimum; others are checked
+        if not self.kind.homogeneous:  # a homogeneous method may let a unit underflow
             for k, lane in enumerate(lanes):
                 self.checked_units[self.units[lane.error != 0], k] = True
         self.magnitudes, self.cursor = np.zeros(len(self.checked_units), dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -82,7 +82,7 @@ class LaneArrays:
         self.final, self.final_loss_norm = np.zeros_like(self.e), np.zeros((2, width))
 
     def _pack_rule(self, lanes: list[Lane]) -> None:
-        """What the rule needs at step 0, given the first gradients: state, settings, shared_state and groups."""
+        """The rule's arrays at step 0, given the first gradients: state, settings, shared_state and groups."""
         kind, problem, sizes, width = self.kind, self.job.problem, self.sizes, len(lanes)
         names, optimizers = setting_names(kind), [lane.optimizer for lane in lanes]
         values = [[getattr(optimizer, name) for optimizer in optimizers] for name in names]
@@ -130,11 +130,11 @@ class LaneArrays:
 
     @property
     def running(self) -> bool:
-        """Whether a lane has not ended yet."""
+        """Whether a lane has not stopped yet."""
         return bool((self.status == self.kernel.RUNNING).any())
 
     def advance(self, until: int) -> int:
-        """Run to step `until`, or to the lanes' ends; return the step reached."""
+        """Run to step `until`, or until all lanes stop; return the step reached."""
         job, schedule = self.job, np.ones(1)
         if job.schedule.changes:  # at least two values, since the kernel takes a single one for all steps
             schedule = job.schedule.factors(self.t + 1, max(until, self.t + 2), job.max_steps)
@@ -182,7 +182,7 @@ class LaneArrays:
 
 
 def _flat(kernel: Any, blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Blocks one after the other, in the order in which the kernel reads them."""
+    """The blocks one after the other, in the order in which the kernel reads them."""
     parts = [part for block in blocks for part in _row_groups(kernel, block)]
     return np.concatenate([np.ravel(part) for part in parts]) if parts else np.zeros(0)
 
@@ -204,8 +204,8 @@ def _row_groups(kernel: Any, block: np.ndarray) -> list[np.ndarray]:
 def _aligned(array: np.ndarray, slot: int = 0) -> np.ndarray:
     """A copy that starts on a cache line, padded to a whole vector, in one of eight slots of a page.
 
-    A vector that straddles two cache lines is loaded twice. And a processor first takes addresses that agree in their
-    last 12 bits for the same one (4K aliasing), so arrays that are used together have different slots.
+    A vector that straddles two cache lines is loaded twice. Addresses that agree in their last 12 bits look equal to
+    the processor at first (4K aliasing), so arrays that are used together have different slots.
     """
     buffer = np.empty(array.nbytes + PAGE_BYTES + LINE_BYTES, dtype=np.uint8)
     start = (slot * STAGGER_BYTES - buffer.ctypes.data) % PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Which line of a user's rule gave NaN: the run is repeated up to that step, and the step is taken in Python."""
+"""Find the line of a user-defined rule that gave NaN: repeat the run up to that step, and take the step in Python."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from quadsim.engine.compiled.kernel_source import parameter_names, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.optimizers import rule_errors
 
-MAX_STEPS_BACK = 16  # from a lane's end to the step in which the rule gave NaN
+MAX_STEPS_BACK = 16  # from the last step of a lane to the step at which the rule gave NaN
 
 
 def find_nan(job: Job, lane: Lane, last_step: int) -> None:
-    """Raise with the line of the rule that gave NaN in one of the last steps of a lane, if one did."""
+    """Raise with the line of the rule if it gave NaN in one of the last steps of a lane."""
     arrays = LaneArrays(job, [lane], compiler.kernel(type(lane.optimizer), 1, job.noise.any))
     arrays.advance(max(last_step - MAX_STEPS_BACK, 0))
     while arrays.t < last_step:

@@ -1,8 +1,8 @@
 """Template 3 of 4 of a kernel: counter-based random numbers.
 
-A run's random numbers depend on its key (drawn from its seed), the step and what they are for: not on the optimizer,
-on the lanes beside it or on threads. They are those of numpy's Philox generator; `quadsim.problems.noise` computes the
-same ones in numpy.
+A run's random numbers depend on its key (drawn from its seed), the step and their use; not on the optimizer, on other
+lanes or on threads. They are those of numpy's Philox generator; `quadsim.problems.noise` computes the same numbers in
+numpy.
 """
 
 import math
@@ -13,7 +13,7 @@ from numba import njit
 from quadsim.engine.compiled.kernel_parameters import JIT, RUNNING, WIDTH
 from quadsim.engine.compiled.simd import multiply_high
 
-BATCH, GRADIENT, LABELS, RULE = range(4)  # what a stream is for: the third word of its counter
+BATCH, GRADIENT, LABELS, RULE = range(4)  # uses of a stream: the third word of its counter
 
 
 @njit(**JIT)
@@ -98,7 +98,7 @@ def gaussian(word):
 def sample_rows(weights, k, batch_size, key, step):
     """Give the rows of lane k's minibatch the weight n/batch_size and the others 0; sampled by Floyd's algorithm."""
     n = weights.size // WIDTH
-    draws = min(batch_size, n - batch_size)  # draw whichever is fewer: the rows taken, or those left out
+    draws = min(batch_size, n - batch_size)  # draw the rows of the minibatch or the others, whichever are fewer
     drawn, other = (n / batch_size, 0.0) if draws == batch_size else (0.0, n / batch_size)
     for row in range(n):
         weights[row * WIDTH + k] = other
@@ -123,7 +123,7 @@ def add_gaussian(values, k, scale, key, step, use):
 
 @njit(**JIT)
 def fill_uniform(random, offsets, keys, step, status):
-    """A uniform number for each coordinate: the one at its offset in the rule's own stream."""
+    """A uniform number for each coordinate: the one at its offset in the rule's stream."""
     for k in range(WIDTH):
         if status[k] != RUNNING:
             continue
