@@ -1,11 +1,11 @@
-"""The benefit of each part of a kernel: each is replaced by plain numba and timed against the kernel itself.
+"""Speedup of each part of a kernel: the part is replaced by plain numba and timed against the original.
 
     python experiments/kernel_variants.py
 
-Adam with 3 blocks of 3, 4 of 30 and 4 of 256, and 1 and 64 lanes. A later definition in a kernel's text replaces an
-earlier one, so a variant is the kernel's text followed by other definitions. Rounds alternate between the two, and the
-minimum CPU time is reported. "same bits" states whether a lane ends with the same bits alone and in a batch of 32.
-docs/kernels.md lists the results of one machine.
+Adam on block sizes 3x3, 4x30 and 4x256 with 1 and 64 lanes. A later definition in a kernel's text replaces an earlier
+one, so a variant is the kernel's text followed by other definitions. Kernel and variant are timed in turns; the
+smallest CPU time of the rounds counts. "same bits" says whether a lane ends with the same numbers alone and in a batch
+of 32. docs/kernels.md has the results of one machine.
 """
 
 import os
@@ -13,6 +13,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
 import time
+from threading import Event
 from unittest import mock
 
 import numpy as np
@@ -85,27 +86,24 @@ def sample_rows(weights, k, batch_size, key, step):
     for i in range(n):
         weights[rows[i] * WIDTH + k] = n / batch_size if i < batch_size else 0.0
 """
-NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise("gaussian", scale=0.1), "minibatch": qs.Noise(batch=3)}
+NOISES = {"": qs.Noise(), "gaussian noise": qs.Noise("gaussian", 0.1), "minibatch": qs.Noise(batch=3)}
 
 
 def plain_moves(call, targets):
-    """`kernel_source._through_stack` without the stack: results are written directly to the arrays."""
+    """`kernel_source._through_stack` without the stack: results are written to the arrays directly."""
     rows = [f"row{n}" for n in range(len(targets))]
     writes = ["e[i + k] -= row0", *(f"state[{s}, i + k] = row{s + 1}" for s in range(len(targets) - 1))]
     return ["for k in range(count):", f"    {', '.join(rows)} = {call}", *(f"    {write}" for write in writes)]
 
 
-def text(width, noisy, more="", moves=False):
-    """The text of Adam's kernel followed by more definitions; ``moves``: with `plain_moves`."""
-    kernel_source._texts.clear()
-    try:
-        with mock.patch.object(kernel_source, "_through_stack", plain_moves if moves else kernel_source._through_stack):
-            return kernel_source.kernel_text(qs.Adam, width, noisy) + more
-    finally:
-        kernel_source._texts.clear()
+def text(width, noisy, replacements="", direct_moves=False):
+    with mock.patch.dict(kernel_source._texts, clear=True):
+        moves = plain_moves if direct_moves else kernel_source._through_stack
+        with mock.patch.object(kernel_source, "_through_stack", moves):
+            return kernel_source.kernel_text(qs.Adam, width, noisy) + replacements
 
 
-VARIANTS = {  # name: replacing functions, whether rows are moved without the stack, kinds of noise
+VARIANTS = {  # name: replacements of functions, whether rows are written without the stack, kinds of noise
     "row product: loops": (PRODUCT, False, [""]),
     "row product: BLAS (np.dot)": (BLAS, False, [""]),
     "lane sums: loops": (SUMS, False, [""]),
@@ -117,12 +115,13 @@ VARIANTS = {  # name: replacing functions, whether rows are moved without the st
 
 
 def packed(problem, lanes, kernel, noise, row_major):
-    """The arrays of the first batch of lanes."""
-    job = Job(problem, 10**12, 0.0, np.array([2**62]), noise, Schedule(), None)
-    runs = [Lane(k, qs.Adam(lr=1e-5 * (k + 1)), problem.initial_error(k), k) for k in range(lanes)]
+    """The arrays of the first batch of these lanes."""
+    options = {"seeded": True, "threads": 1, "progress": print, "cancelled": Event()}  # which arrays do not use
+    job = Job(problem, 10**12, 0.0, "coarse", noise, Schedule(), **options)
+    runs = [Lane(qs.Adam(lr=1e-5 * (k + 1)), problem.initial_error(k), k) for k in range(lanes)]
     arrays = LaneArrays(job, cut(runs)[0], kernel)
     if row_major:
-        arrays.blocks = np.concatenate([block.ravel() for block in problem.blocks])
+        arrays.h = np.concatenate([block.ravel() for block in problem.blocks])
     return arrays
 
 
@@ -133,7 +132,7 @@ def seconds(arrays, steps):
 
 
 def same_bits(problem, kernels, noise, row_major):
-    """Whether lane 0 ends with the same bits in the kernels for 1 and 32 lanes."""
+    """Whether lane 0 ends with the same numbers in the kernels for 1 and 32 lanes."""
     ends = []
     for width, kernel in kernels.items():
         arrays = packed(problem, width, kernel, noise, row_major)
@@ -144,24 +143,24 @@ def same_bits(problem, kernels, noise, row_major):
 
 def main():
     print(f"{'variant':30} {'noise':15} {'size':7} {'lanes':>5} {'ns/step':>9} {'variant':>9} {'ratio':>6}  same bits")
-    for name, (more, moves, noises) in VARIANTS.items():
+    for name, (replacements, direct_moves, noises) in VARIANTS.items():
         for noise in noises:
-            kernels = {w: compiler._kernel(text(w, NOISES[noise].any)) for w in (1, 32)}
-            others = {w: compiler._kernel(text(w, NOISES[noise].any, more, moves)) for w in (1, 32)}
+            noisy, row_major = NOISES[noise].any, "def block_product" in replacements
+            kernels = {width: compiler._kernel(text(width, noisy)) for width in (1, 32)}
+            variants = {width: compiler._kernel(text(width, noisy, replacements, direct_moves)) for width in (1, 32)}
             for blocks, size in SIZES:
                 problem = qs.BlockQuadratic.from_spectra([np.geomspace(1, 100, size)] * blocks, seed=0)
-                row_major = "def block_product" in more
-                same = same_bits(problem, others, NOISES[noise], row_major)
+                same = same_bits(problem, variants, NOISES[noise], row_major)
                 for lanes in LANES:
                     width = 1 if lanes == 1 else 32
-                    ours = packed(problem, lanes, kernels[width], NOISES[noise], False)
-                    plain = packed(problem, lanes, others[width], NOISES[noise], row_major)
-                    steps = max(20, int(SECONDS * 100 / seconds(ours, 100)))
-                    turns = [(seconds(ours, steps), seconds(plain, steps)) for _ in range(ROUNDS)]
-                    one, other = (min(times) / steps * 1e9 for times in zip(*turns, strict=True))
+                    arrays = packed(problem, lanes, kernels[width], NOISES[noise], False)
+                    others = packed(problem, lanes, variants[width], NOISES[noise], row_major)
+                    steps = max(20, int(SECONDS * 100 / seconds(arrays, 100)))
+                    rounds = [(seconds(arrays, steps), seconds(others, steps)) for _ in range(ROUNDS)]
+                    kernel_ns, variant_ns = (min(times) / steps * 1e9 for times in zip(*rounds, strict=True))
                     print(
-                        f"{name:30} {noise:15} {f'{blocks}x{size}':7} {lanes:5} {one:9.0f} {other:9.0f} "
-                        f"{other / one:6.2f}  {'yes' if same else 'no'}",
+                        f"{name:30} {noise:15} {f'{blocks}x{size}':7} {lanes:5} {kernel_ns:9.0f} {variant_ns:9.0f} "
+                        f"{variant_ns / kernel_ns:6.2f}  {'yes' if same else 'no'}",
                         flush=True,
                     )
 

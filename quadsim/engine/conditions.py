@@ -14,11 +14,11 @@ SOLVE_KEYS = tuple(key for key in keys.TABLE if key.owner == "engine.solver:solv
 
 
 def from_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments of `solve` that have keys, defaults included; a key without effect is refused."""
+    """All arguments of `solve` that have keys, defaults included; raises if a key has no effect."""
     noise = Noise(**keys.arguments_of("problems.noise:Noise", values))
     schedule = Schedule(**keys.arguments_of("optimizers.schedules:Schedule", values))
     for name, value in values.items():
         if name in keys.RUN_AXES and not keys.fulfilled(keys.KEYS[name], values):
             raise InputError(f"{name}={keys.text(value)} requires {keys.KEYS[name].requires.replace('|', ' or ')}")
-    own = {key.parameter: values.get(key.name, key.default_value) for key in SOLVE_KEYS}
-    return {**own, "noise": noise, "schedule": schedule}
+    options = {key.parameter: values.get(key.name, key.default_value) for key in SOLVE_KEYS}
+    return {**options, "noise": noise, "schedule": schedule}

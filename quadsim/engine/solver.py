@@ -1,17 +1,18 @@
 """`solve`: check the arguments, draw the starts, choose the engine for each optimizer and run it.
 
-This is the only place that decides on an engine. `engine.compiled` runs steps, `engine.closed_form` evaluates linear
-methods without them. No plotting, no files.
+This is the only place that chooses an engine. `engine.compiled` runs steps; `engine.closed_form` evaluates linear
+methods without running steps. No plotting, no files.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from threading import Event
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from quadsim._random import MAX_SEED
 from quadsim._validation import InputError, InputTypeError
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.compiled import batching
-from quadsim.engine.compiled.kernel_source import requested_names
+from quadsim.engine.compiled.lane_arrays import Job, Lane, Progress
 from quadsim.engine.trajectory import MAX_STEPS, Runs, Trajectory, record_marks
 from quadsim.optimizers import Optimizer, schedules
 from quadsim.optimizers.schedules import Schedule
@@ -31,7 +32,6 @@ ENGINES = ("auto", "compiled", "closed-form")
 DEFAULT_MAX_STEPS = 100_000
 
 Problem = BlockQuadratic | Callable[[int], BlockQuadratic]
-Progress = Callable[[int], None]
 
 
 @overload
@@ -72,13 +72,13 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     start : "gaussian", "ones" or float
         How e₀ is drawn if neither w0 nor e0 is given, as in `BlockQuadratic.initial_error`.
     seed : int, or a list or range of them
-        Fixes the problem if it is drawn, the start if it is not given, the noise, and an optimizer's own randomness.
+        Fixes the problem if it is drawn, the start if it is not given, the noise, and the randomness of an optimizer.
     max_steps : int, optional
         The last step to take. By default 100,000; closed forms take as many as they need for tol > 0, up to 10¹².
     tol : float
         Stop at the first step with ‖g‖/‖g₀‖ ≤ tol; 0 never stops.
     record : "log", "coarse" or int
-        Which steps to keep: about 2000 log-spaced ones (every one at first), about 64 of them, or every k-th.
+        The steps to record: about 2000 log-spaced steps (every step at first), about 64, or every k-th step.
     engine : "auto", "compiled" or "closed-form"
         "auto" is the closed form where the optimizer has one and there is neither noise nor a changing learning rate.
     noise : Noise, optional
@@ -95,47 +95,69 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     -------
     Trajectory or Runs
         One problem, optimizer, seed and start give a `Trajectory`; a list of any gives `Runs`, a sequence in the order
-        of the seeds (or starts), and of the optimizers within each. A run's numbers depend on its own definition
-        alone, not on the runs beside it.
+        of the seeds (or starts), and of the optimizers within each. A run's numbers do not depend on the other runs of
+        the call.
 
     >>> qs.solve(qs.case(3), qs.FrozenAdam()).steps_to_tol
     15
     >>> qs.solve(qs.case(3), [qs.Adam(lr=lr) for lr in (0.01, 0.1)], seed=range(5)).table()  # doctest: +SKIP
     >>> qs.solve(lambda seed: qs.case(1, seed=seed), qs.GD(), seed=range(100)).table()  # doctest: +SKIP
     """
-    optimizers, seeds = _optimizers(optimizer), _seeds(seed)
+    optimizers = _listed("optimizer", optimizer)
+    for item in optimizers:
+        if not isinstance(item, Optimizer):
+            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(item)}")
+    seeds = [checks.whole("seed", item, at_least=0, at_most=MAX_SEED) for item in _listed("seed", seed)]
     starts = _Starts(w0, e0, start, len(optimizers))
     if starts.count > 1 and len(seeds) == 1:
         seeds = seeds * starts.count
     if starts.count not in (1, len(seeds)):
         raise InputError(f"{starts.count} starts and {len(seeds)} seeds do not match: give as many of each, or one")
-    conditions = _conditions(max_steps, tol, record, noise, schedule)
+    if max_steps is not None:
+        max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MAX_STEPS)
+    tol = checks.real("tol", tol, at_least=0)
+    record_marks(record, 0)  # raises if record is invalid
+    noise = Noise() if noise is None else noise
+    if not isinstance(noise, Noise):
+        raise InputTypeError(f"noise must be a Noise, such as Noise(batch=3), got {checks.shown(noise)}")
+    schedule = schedules.schedule(schedule)
     threads = cores() if threads is None else checks.whole("threads", threads, at_least=1)
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of one whole number, got {checks.shown(progress)}")
-    engines = [engine_for(one, engine, conditions.changing) for one in optimizers]
-    for one in optimizers:
-        check_noise(one, conditions.noise)
-    seeded = not starts.given or not isinstance(problem, BlockQuadratic)
-
-    def specs(drawn: BlockQuadratic, row: int) -> list[_RunSpec]:
-        errors = starts.errors(drawn, row, seeds[row])
-        return [_RunSpec(*own, seeds[row], seeded) for own in zip(optimizers, engines, errors, strict=True)]
-
-    if isinstance(problem, BlockQuadratic):
-        every = [spec for row in range(len(seeds)) for spec in specs(problem, row)]
-        runs = _solve_fixed(problem, every, conditions, threads, progress)
-    elif callable(problem):
-
-        def solve_seed(row: int, check: Progress) -> list[Trajectory]:
-            drawn = problem(seeds[row])
-            if not isinstance(drawn, BlockQuadratic):
-                raise InputTypeError(f"problem(seed) must return a BlockQuadratic, got {checks.shown(drawn)}")
-            return _solve_fixed(drawn, specs(drawn, row), conditions, 1, check)
-
-        runs = _each_seed(solve_seed, len(seeds), threads, progress)
-    else:
+    engines = [engine_for(item, engine, noise.any or schedule.changes) for item in optimizers]
+    for item in optimizers:
+        check_noise(item, noise)
+    drawn = not isinstance(problem, BlockQuadratic)
+    if drawn and not callable(problem):
         raise InputTypeError(f"problem must be a BlockQuadratic or a function of the seed, got {checks.shown(problem)}")
+    seeded, cancelled = drawn or not starts.given, Event()
+
+    def check(step: int) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+        if progress is not None and not drawn:
+            progress(step)
+
+    def solve_rows(quadratic: BlockQuadratic, rows: Iterable[int], threads: int) -> list[Trajectory]:
+        noise.check(quadratic)
+        job = Job(quadratic, max_steps, tol, record, noise, schedule, seeded, threads, check, cancelled)
+        lanes = []
+        for row in rows:
+            errors = starts.errors(quadratic, row, seeds[row])
+            lanes += [Lane(item, error, seeds[row]) for item, error in zip(optimizers, errors, strict=True)]
+        return _run_lanes(job, lanes, engines * (len(lanes) // len(engines)))
+
+    def solve_seed(row: int) -> list[Trajectory]:
+        quadratic = problem(seeds[row])
+        if not isinstance(quadratic, BlockQuadratic):
+            raise InputTypeError(f"problem(seed) must return a BlockQuadratic, got {checks.shown(quadratic)}")
+        return solve_rows(quadratic, [row], 1)
+
+    if drawn:  # the first seed by itself, so that a rule that does not compile fails only once
+        by_seed = _map_on_threads(solve_seed, range(len(seeds)), threads, cancelled, alone=1, progress=progress)
+        runs = list(itertools.chain(*by_seed))
+    else:
+        runs = solve_rows(problem, range(len(seeds)), threads)
     several = starts.listed or _is_list(seed) or not isinstance(optimizer, Optimizer)
     return Runs(tuple(runs)) if several else runs[0]
 
@@ -143,16 +165,16 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
 def engine_for(optimizer: Optimizer, engine: str = "auto", changing: bool = False) -> str:
     """The engine that runs this optimizer, "compiled" or "closed-form"; raises if the requested one cannot.
 
-    ``changing`` says that there is noise or a changing learning rate: no method has a closed form then.
+    ``changing``: there is noise or a changing learning rate, and so no method has a closed form.
     """
-    known = closed_form.has_closed_form(optimizer)
+    has_closed_form = closed_form.has_closed_form(optimizer)
     if checks.choice("engine", engine, ENGINES) == "auto":
-        return "closed-form" if known and not changing else "compiled"
+        return "closed-form" if has_closed_form and not changing else "compiled"
     if engine == "closed-form" and changing:
         raise InputError(
             "engine=closed-form allows neither noise nor a changing learning rate: use engine=compiled or auto"
         )
-    if engine == "closed-form" and not known:
+    if engine == "closed-form" and not has_closed_form:
         raise InputError(f"{optimizer.name} has no closed form: use engine=compiled or auto")
     return engine
 
@@ -175,46 +197,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """What all runs of a call share."""
-
-    max_steps: int | None
-    tol: float
-    record: str | int
-    noise: Noise
-    schedule: Schedule
-
-    @property
-    def changing(self) -> bool:
-        """Whether there is noise or a changing learning rate."""
-        return self.noise.any or self.schedule.changes
-
-
-def _conditions(max_steps: Any, tol: Any, record: Any, noise: Any, schedule: Any) -> _Conditions:
-    """The conditions, checked."""
-    if max_steps is not None:
-        max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MAX_STEPS)
-    tol = checks.real("tol", tol, at_least=0)
-    record_marks(record, 0)  # raises if record is invalid
-    noise = Noise() if noise is None else noise
-    if not isinstance(noise, Noise):
-        raise InputTypeError(f"noise must be a Noise, such as Noise(batch=3), got {checks.shown(noise)}")
-    return _Conditions(max_steps, tol, record, noise, schedules.schedule(schedule))
-
-
-class _RunSpec(NamedTuple):
-    """One run to compute. ``seeded`` says that its problem or its start comes from the seed."""
-
-    optimizer: Optimizer
-    engine: str
-    error: np.ndarray
-    seed: int
-    seeded: bool
-
-
 class _Starts:
-    """The starts as given: one for all runs, one for each seed, or one for each seed and optimizer."""
+    """The given starts: one for all runs, one for each seed, or one for each seed and optimizer."""
 
     def __init__(self, w0: Any, e0: Any, start: str | float, optimizers: int) -> None:
         if w0 is not None and e0 is not None:
@@ -235,10 +219,10 @@ class _Starts:
         """The initial errors of a seed's runs, one for each optimizer."""
         if not self.given:
             return [problem.initial_error(seed, self.start)] * self.optimizers
-        given = self.rows[row % self.count]
-        if all(one is given[0] for one in given):
-            return [problem.error_of(**{self.name: given[0]})] * self.optimizers
-        return [problem.error_of(**{self.name: one}) for one in given]
+        starts = self.rows[row % self.count]
+        if all(start is starts[0] for start in starts):
+            return [problem.error_of(**{self.name: starts[0]})] * self.optimizers
+        return [problem.error_of(**{self.name: start}) for start in starts]
 
 
 def _depth(value: Any) -> int:
@@ -253,112 +237,73 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str) and not scalar
 
 
-def _optimizers(given: Any) -> list[Optimizer]:
+def _listed(name: str, given: Any) -> list[Any]:
     listed = list(given) if _is_list(given) else [given]
-    for one in listed:
-        if not isinstance(one, Optimizer):
-            raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(one)}")
     if not listed:
-        raise InputError("optimizer must name at least one")
+        raise InputError(f"{name} must name at least one")
     return listed
 
 
-def _seeds(given: Any) -> list[int]:
-    listed = list(given) if _is_list(given) else [given]
-    if not listed:
-        raise InputError("seed must name at least one")
-    return [checks.whole("seed", seed, at_least=0, at_most=MAX_SEED) for seed in listed]
+def _map_on_threads(
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    threads: int,
+    cancelled: Event,
+    *,
+    alone: int = 0,
+    progress: Progress | None = None,
+) -> list[Any]:
+    """The function of each item, in order, the first ``alone`` of them before the others.
 
-
-def _each_seed(
-    solve_seed: Callable[[int, Progress], list[Trajectory]], count: int, threads: int, progress: Progress | None
-) -> list[Trajectory]:
-    """The runs of all seeds, seed by seed, on threads."""
-    cancelled = Event()
-
-    def check(step: int = 0) -> None:
-        if cancelled.is_set():
-            raise KeyboardInterrupt
-
-    runs = solve_seed(0, check)  # by itself, so that kernels are compiled once
-    if progress is not None:
-        progress(1)
+    ``progress`` is called with the number of items done. An exception, also Ctrl-C, cancels all calls.
+    """
+    results: list[Any] = []
     with ThreadPoolExecutor(threads) as pool:
-        tasks = [pool.submit(solve_seed, row, check) for row in range(1, count)]
         try:
-            for done, task in enumerate(tasks, start=2):
-                runs += task.result()
-                if progress is not None:
-                    progress(done)
-        except BaseException:  # including Ctrl-C: leaving the pool waits for its threads
+            for part in (items[:alone], items[alone:]):
+                for result in pool.map(function, part):
+                    results.append(result)
+                    if progress is not None:
+                        progress(len(results))
+        except BaseException:  # leaving the pool waits for its threads
             cancelled.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return runs
+    return results
 
 
-def _solve_fixed(
-    problem: BlockQuadratic, specs: list[_RunSpec], conditions: _Conditions, threads: int, progress: Progress | None
-) -> list[Trajectory]:
-    """The runs on one problem, in order; each engine takes all of its runs at once."""
-    conditions.noise.check(problem)
-    found = {}
+def _run_lanes(job: Job, lanes: list[Lane], engines: list[str]) -> list[Trajectory]:
+    """The runs in order; each engine takes all of its runs at once."""
+    by_engine = {}
     for engine, run in (("closed-form", closed_form_runs), ("compiled", compiled_runs)):
-        if mine := [spec for spec in specs if spec.engine == engine]:
-            found[engine] = iter(run(problem, mine, conditions, threads, progress))
-    return [next(found[spec.engine]) for spec in specs]
+        if selected := [lane for lane, used in zip(lanes, engines, strict=True) if used == engine]:
+            by_engine[engine] = iter(run(job, selected))
+    return [next(by_engine[engine]) for engine in engines]
 
 
-def closed_form_runs(
-    problem: BlockQuadratic, specs: list[_RunSpec], conditions: _Conditions, threads: int, progress: Progress | None
-) -> list[Trajectory]:
+def closed_form_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     """Entry point of the closed-form engine; one run after the other, as closed forms hold the GIL."""
-    max_steps = step_limit("closed-form", conditions.max_steps, conditions.tol)
+    options: dict[str, Any] = {"tol": job.tol, "record": job.record, "progress": job.progress}
+    options["max_steps"] = step_limit("closed-form", job.max_steps, job.tol)
     runs = []
-    for spec in specs:
-        if progress is not None:
-            progress(0)
-        run = closed_form.run(
-            problem,
-            spec.optimizer,
-            spec.error,
-            seed=spec.seed if spec.seeded else None,
-            max_steps=max_steps,
-            tol=conditions.tol,
-            record=conditions.record,
-            progress=progress,
-        )
-        runs.append(run)
+    for lane in lanes:
+        job.progress(0)
+        seed = lane.seed if job.seeded else None
+        runs.append(closed_form.run(job.problem, lane.optimizer, lane.error, seed, **options))
     return runs
 
 
-def compiled_runs(
-    problem: BlockQuadratic, specs: list[_RunSpec], conditions: _Conditions, threads: int, progress: Progress | None
-) -> list[Trajectory]:
+def compiled_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     """Entry point of the compiled engine: batches of runs, on threads."""
-    max_steps = step_limit("compiled", conditions.max_steps, conditions.tol)
-    assert max_steps is not None
-    conditions.schedule.check(max_steps)
-    marks = np.append(record_marks(conditions.record, max_steps), np.iinfo(np.int64).max)  # the kernel reads one ahead
-    lanes = []
-    for number, (optimizer, _, error, seed, seeded) in enumerate(specs):
-        random = conditions.noise.any or "random" in requested_names(type(optimizer))
-        resolved = optimizer.with_best_lr(problem, error)
-        lanes.append(batching.Lane(number, resolved, error, seed if seeded or random else None))
-    job = batching.Job(problem, max_steps, conditions.tol, marks, conditions.noise, conditions.schedule, progress)
-    batches = batching.cut(lanes, threads)
-    if threads == 1 or len(batches) == 1:
+    job = replace(job, max_steps=step_limit("compiled", job.max_steps, job.tol))
+    job.schedule.check(job.max_steps)
+    record_marks(job.record, job.max_steps)  # raises if these are too many
+    lanes = [replace(lane, optimizer=lane.optimizer.with_best_lr(job.problem, lane.error)) for lane in lanes]
+    batches = batching.cut(lanes, job.threads)
+    threads = min(job.threads, len(batches))
+    if threads == 1:
         done = [batching.run(job, batch) for batch in batches]
     else:
-        with ThreadPoolExecutor(min(threads, len(batches))) as pool:
-            try:
-                done = list(pool.map(lambda batch: batching.run(job, batch), batches))
-            except BaseException:  # including Ctrl-C: leaving the pool waits for its threads
-                job.cancelled.set()
-                raise
-    by_number = {
-        lane.number: run
-        for batch, runs in zip(batches, done, strict=True)
-        for lane, run in zip(batch, runs, strict=True)
-    }
-    return [by_number[number] for number in range(len(lanes))]
+        done = _map_on_threads(lambda batch: batching.run(job, batch), batches, threads, job.cancelled)
+    runs = dict(zip(itertools.chain(*batches), itertools.chain(*done), strict=True))
+    return [runs[lane] for lane in lanes]

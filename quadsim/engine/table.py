@@ -1,4 +1,4 @@
-"""Tidy tables of trajectories: all that figures read. Column names are the keys of the command line."""
+"""Tidy tables of trajectories, from which figures are drawn. Column names are the keys of the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadsim.engine.trajectory import Status, Trajectory
 
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
-    """Read a table, every float to its last bit.
+    """Read a table; floats are parsed exactly.
 
     Before pandas 3.1 the default parser rounds two thirds of all doubles wrongly in the last place; since then it is
     exact and ``float_precision`` is deprecated.
@@ -80,9 +80,9 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
 def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each problem and optimizer: quartiles of the steps to tol over its draws.
 
-    A run that did not reach tol counts as later than all that did; a quartile among those is missing, and above the
-    largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the first
-    optimizer of the same problem, among the draws in which one of the two reached tol.
+    A run that did not reach tol counts as later than all that did; a quartile that falls on such a run is missing: it
+    is above the largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the
+    first optimizer of the same problem, among the draws in which at least one of the two reached tol.
     """
     frame = summary(runs)
     if frame.duplicated(["problem", "optimizer", "seed"]).any():
@@ -110,7 +110,7 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
 def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
     """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; ended runs keep their last value.
 
-    Runs that underflowed are left out, unless all did: the gradients of Adam outside float64's range are spurious
+    Runs that underflowed are excluded, unless all did: the gradients of Adam outside float64's range are spurious
     (ledger 5i).
     """
     groups: dict[tuple[str, str], list[Trajectory]] = {}
@@ -141,5 +141,5 @@ def _conditions(run: Trajectory) -> dict[str, Any]:
 
 
 def cell(value: object) -> object:
-    """A setting as one cell: one learning rate for each block is written as on the command line."""
+    """A setting as one cell; learning rates by block are written as on the command line."""
     return "/".join(repr(item) for item in value) if isinstance(value, tuple) else value

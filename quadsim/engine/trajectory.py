@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 MAX_STEPS = 10**12
 MAX_RECORDED = 4096
 LOG_POINTS = {"log": 2000, "coarse": 64}
-DIVERGENCE_FACTOR = 1e100  # a loss this many times the first one (or the largest eigenvalue) counts as diverged
+DIVERGENCE_FACTOR = 1e100  # a loss above this times the first one (or the largest eigenvalue) counts as diverged
 
 
 class Status(StrEnum):
     """How a run ended. A failure is a status, never a NaN."""
 
     CONVERGED = "converged"  # the gradient norm fell to tol times its first value
-    MAX_STEPS = "max-steps"  # it did not by the last step
-    DIVERGED = "diverged"  # a value was not finite, the loss exceeded DIVERGENCE_FACTOR, or a mode grows for ever
+    MAX_STEPS = "max-steps"  # max_steps was reached first
+    DIVERGED = "diverged"  # a value was not finite, the loss exceeded DIVERGENCE_FACTOR, or a mode grows
     UNDERFLOW = "underflow"  # a block left float64's range, where Adam's "convergence" is spurious (ledger 5i)
 
 
@@ -41,13 +41,13 @@ class Trajectory:
     Attributes
     ----------
     steps, loss, grad_norm : arrays
-        The recorded steps with the loss gap and the gradient norm there. All finite; the last entry is the run's end,
-        unless the values there were not finite.
+        The recorded steps with the loss gap and the gradient norm. All finite; the last entry is the last step, unless
+        its values were not finite.
     log_loss, log_grad_norm : arrays
-        Their natural logarithms. Those of closed forms stay in order where the values themselves underflow to 0.
+        Their natural logarithms. Those of closed forms stay accurate where the values underflow to 0.
     status : Status
     steps_to_tol : int or None
-        The first step with ‖g‖/‖g₀‖ ≤ tol, exact whatever was recorded; None if there was none.
+        The first step with ‖g‖/‖g₀‖ ≤ tol, whether or not it was recorded; None if there was none.
     last_step : int
         The step at which the run stopped.
     w, w0 : array
@@ -65,7 +65,7 @@ class Trajectory:
     tol, max_steps :
         The tolerance and the last step allowed.
     engine : str
-        What computed it: "compiled" or "closed-form".
+        The engine that computed it: "compiled" or "closed-form".
     noise : Noise
     schedule : Schedule
     """

@@ -1,4 +1,4 @@
-"""Many draws: the same runs as one by one, and quartiles that count what did not finish."""
+"""Many draws: the same runs as one by one; quartiles count runs that did not reach tol."""
 
 import json
 
@@ -26,49 +26,49 @@ def runs():
 
 def test_draws_are_the_runs_one_by_one(runs):
     assert len(runs) == 14
-    for place, run in enumerate(runs):
-        seed, optimizer = place // 2, (qs.GD(), qs.FrozenAdam())[place % 2]
+    for index, run in enumerate(runs):
+        seed, optimizer = index // 2, (qs.GD(), qs.FrozenAdam())[index % 2]
         alone = qs.solve(qs.case(4, seed=seed), optimizer, seed=seed, max_steps=40_000, engine="compiled")
         assert run.seed == seed
         assert run.last_step == alone.last_step
         assert (run.grad_norm == alone.grad_norm).all()
 
 
-def test_quartiles_count_the_unfinished_as_late(runs):
-    told = qs.table.quartiles(runs).set_index("optimizer")
+def test_quartiles_count_runs_that_did_not_reach_tol_as_late(runs):
+    quartiles = qs.table.quartiles(runs).set_index("optimizer")
     adam = [run.steps_to_tol for run in runs if run.optimizer.name == "frozen-adam"]
     gd = [run.steps_to_tol for run in runs if run.optimizer.name == "gd"]
     late = sorted(np.inf if steps is None else steps for steps in adam)
-    assert None in adam  # the control: some do not finish
-    assert told.loc["frozen-adam", "reached"] == sum(steps is not None for steps in adam)
-    for name, place in (("lower", 2), ("median", 3), ("upper", 4)):  # seven draws: positions 1.5, 3 and 4.5
-        value = told.loc["frozen-adam", f"{name}_steps"]
-        assert (np.inf if pd.isna(value) else value) == late[place]
+    assert None in adam  # some did not reach tol
+    assert quartiles.loc["frozen-adam", "reached"] == sum(steps is not None for steps in adam)
+    for name, index in (("lower", 2), ("median", 3), ("upper", 4)):  # seven draws: positions 1.5, 3 and 4.5
+        value = quartiles.loc["frozen-adam", f"{name}_steps"]
+        assert (np.inf if pd.isna(value) else value) == late[index]
     ahead = [a is not None and (g is None or a < g) for a, g in zip(adam, gd, strict=True) if (a, g) != (None, None)]
-    assert_allclose(told.loc["frozen-adam", "ahead"], np.mean(ahead))
-    assert pd.isna(told.loc["gd", "ahead"])
+    assert_allclose(quartiles.loc["frozen-adam", "ahead"], np.mean(ahead))
+    assert pd.isna(quartiles.loc["gd", "ahead"])
 
 
 def test_cases_names_underflow_where_a_run_did_not_take_all_steps(capsys, tmp_path, monkeypatch):
-    """Five of eight runs stop near step 5,000: "> 20,000" would claim steps that nobody took."""
+    """Five of eight runs stop near step 5,000, so "> 20,000" would be wrong."""
     monkeypatch.setenv("COLUMNS", "150")
     adam = "adam.eps=0 adam.beta1=0 adam.beta2=0.999 adam.lr=0.01 tol=1e-250 max_steps=20000"
-    words = f"cases case=3 kappa=10 optimizers=gd,adam {adam} seed=0..7 out={tmp_path}".split()
-    assert cli.main(words) == 0
+    arguments = f"cases case=3 kappa=10 optimizers=gd,adam {adam} seed=0..7 out={tmp_path}".split()
+    assert cli.main(arguments) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if " adam " in line)
     assert line.split()[-4:-1] == ["underflow"] * 3
-    assert cli.main([*words, "--json"]) == 0
-    told = {row["optimizer"]: row for row in json.loads(capsys.readouterr().out)["cases"]}
-    assert told["adam"]["underflow"] == 5
-    assert told["gd"]["underflow"] == 0
+    assert cli.main([*arguments, "--json"]) == 0
+    rows = {row["optimizer"]: row for row in json.loads(capsys.readouterr().out)["cases"]}
+    assert rows["adam"]["underflow"] == 5
+    assert rows["gd"]["underflow"] == 0
 
 
-def test_bands_leave_out_runs_that_underflowed():
-    """Adam at β2 = 0.999 and ε = 0: on some draws all blocks leave float64's range on the way to the floor."""
+def test_bands_exclude_runs_that_underflowed():
+    """Adam at β2 = 0.999 and ε = 0: on some draws all blocks underflow before they reach the floor."""
     adam = qs.Adam(lr=0.01, beta1=0.0, beta2=0.999, eps=0.0)
     runs = qs.solve(lambda seed: qs.case(3, kappa=10, seed=seed), adam, seed=range(6), max_steps=9000, tol=0)
     kept = [run for run in runs if run.status == "max-steps"]
-    assert 0 < len(kept) < 6  # the control
+    assert 0 < len(kept) < 6  # some underflow, some do not
     assert_allclose(qs.table.bands(runs)["lower"], qs.table.bands(kept)["lower"])
 
 
@@ -87,7 +87,7 @@ def test_bands_are_quartiles_at_every_step(runs):
         / run.grad_norm[0]
         for run in members
     ]
-    # Between recorded steps, half a percent apart, the curve is read off a straight line in the logarithm.
+    # Between recorded steps, half a percent apart, the logarithm is interpolated linearly.
     assert_allclose(gd.loc[step, "median"], np.median(exact), rtol=0.02)
 
 
@@ -103,17 +103,17 @@ def test_bad_seeds(seeds):
         qs.solve(lambda seed: qs.case(3, seed=seed), qs.GD(), seed=seeds)
 
 
-def test_progress_counts_draws_and_a_failure_ends_the_rest():
-    told = []
-    qs.solve(lambda seed: qs.case(3, seed=seed), qs.GD(), seed=range(4), max_steps=10, progress=told.append)
-    assert told == [1, 2, 3, 4]
+def test_progress_counts_draws_and_a_failure_cancels_the_rest():
+    counts = []
+    qs.solve(lambda seed: qs.case(3, seed=seed), qs.GD(), seed=range(4), max_steps=10, progress=counts.append)
+    assert counts == [1, 2, 3, 4]
 
     def draw(seed):
         if seed == 2:
             raise KeyboardInterrupt
         return qs.case(4, seed=seed)
 
-    with pytest.raises(KeyboardInterrupt):  # and not after 10^12 steps of the others
+    with pytest.raises(KeyboardInterrupt):  # without running 10^12 steps of the others
         qs.solve(draw, qs.GD(), seed=[5, 2, 3, 4], max_steps=10**12, tol=1e-3, engine="compiled")
 
 
@@ -122,7 +122,7 @@ def texts(figure):
 
 
 def inside(figure):
-    """Whether every text lies on the canvas."""
+    """Whether every text lies within the canvas."""
     figure.canvas.draw()
     width, height = figure.canvas.get_width_height()
     boxes = [text.get_window_extent() for text in figure.texts if text.get_text()]
@@ -131,7 +131,7 @@ def inside(figure):
     return all(box.x0 >= -1 and box.x1 <= width + 1 and box.y0 >= -1 and box.y1 <= height + 1 for box in boxes)
 
 
-def test_the_figures_say_and_hold_what_they_are_given(runs):
+def test_figures_contain_the_given_texts_and_data(runs):
     panels = qs.plots.panels(qs.table.bands(runs), {"case 4": "Case 4: a finding"}, caption="a caption", tol=1e-6)
     assert "Case 4: a finding" in texts(panels)
     blocks = pd.DataFrame({"block": ["a"] * 5 + ["b"] * 5, "eigenvalue": np.geomspace(1, 5000, 10)})

@@ -1,4 +1,4 @@
-"""Solving: stops, statuses, recording, lanes, bad input."""
+"""`solve`: stopping, statuses, recording, lanes, bad input."""
 
 import numpy as np
 import oracles
@@ -15,7 +15,7 @@ E0 = PROBLEM.initial_error(0)
 ONE = qs.BlockQuadratic.from_spectra([[2.0]])
 
 
-def test_steps_to_tol_is_the_first_step_whatever_was_recorded():
+def test_steps_to_tol_is_the_first_step_whatever_is_recorded():
     path = oracles.gd(PROBLEM.hessian(), E0, 40_000, qs.GD().with_best_lr(PROBLEM, E0).lr)
     _, norms = oracles.measures(PROBLEM.hessian(), path)
     for tol in (0.5, 1e-2, 1e-6):
@@ -26,7 +26,7 @@ def test_steps_to_tol_is_the_first_step_whatever_was_recorded():
             assert run.status is qs.Status.CONVERGED
 
 
-def test_the_last_point_is_measured_where_the_run_ends():
+def test_the_last_recorded_values_belong_to_the_last_point():
     run = qs.solve(PROBLEM, qs.FrozenAdam(), engine="compiled")
     assert_allclose(PROBLEM.loss(run.w), run.loss[-1], rtol=1e-9)
     assert_allclose(np.linalg.norm(PROBLEM.grad(run.w)), run.grad_norm[-1], rtol=1e-9)
@@ -52,7 +52,7 @@ def test_divergence_is_a_status_and_its_record_is_finite():
     assert np.isfinite(wild.loss).all()
 
 
-def test_growth_that_ends_is_no_divergence():
+def test_bounded_growth_is_no_divergence():
     """From a start at distance 1e-12, Adam first moves away by its own step size: a factor 1e18 in the loss."""
     run = qs.solve(PROBLEM, qs.Adam(lr=1e-2, beta2=0.9), e0=np.full(9, 1e-12), tol=0, max_steps=2000)
     assert run.status is qs.Status.MAX_STEPS
@@ -65,8 +65,8 @@ def test_a_start_at_the_minimizer_has_converged():
         assert (run.status, run.steps_to_tol) == (qs.Status.CONVERGED, 0)
 
 
-def test_underflow_the_trap_of_adam():
-    """β2 = 0.999 in one dimension: v lags, w contracts below float64's range, and would stay at 0 (ledger 5i)."""
+def test_adam_underflows_at_beta2_of_0_999():
+    """β2 = 0.999 in one dimension: v lags, w underflows, and would stay at 0 (ledger 5i)."""
     ended = [
         qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, eps=0), seed=seed, tol=0, max_steps=100_000).status
         for seed in range(12)
@@ -77,25 +77,25 @@ def test_underflow_the_trap_of_adam():
         qs.solve(ONE, qs.Adam(lr=1e-2, beta1=0, beta2=0.99, eps=0), seed=s, tol=0, max_steps=20_000) for s in range(12)
     ]
     assert {run.status for run in safe} == {qs.Status.MAX_STEPS}
-    for run in safe:  # it comes back to the 2-cycle ±lr/2 (5c), from as deep as 1e-213, where a square would be 0
+    for run in safe:  # it returns to the 2-cycle ±lr/2 (5c) from as low as 1e-213, where a square would be 0
         assert_allclose(np.abs(run.w), 5e-3, rtol=1e-9)
         assert run.grad_norm.min() > 0
     assert min(run.grad_norm.min() for run in safe) < 1e-170
 
 
-def test_one_block_that_vanishes_is_enough_for_adam_but_not_for_gd():
+def test_one_block_that_underflows_ends_adam_but_not_gd():
     problem = qs.BlockQuadratic.from_spectra([[1.0], [1.0, 1.5]], rotation=0)
     assert qs.solve(problem, qs.Adam(lr=1e-2, beta1=0, eps=0), tol=0, max_steps=100_000).status is qs.Status.UNDERFLOW
-    # GD at lr = 1 puts the first block on its minimum exactly, and rightly so
+    # GD at lr = 1 puts the first block exactly on its minimum, which is correct
     run = qs.solve(problem, qs.GD(lr=1.0), tol=1e-8, engine="compiled")
     assert run.status is qs.Status.CONVERGED
-    # a block that starts at its minimum has not vanished
+    # a block that starts at its minimum has not underflowed
     run = qs.solve(problem, qs.Adam(lr=1e-2, beta2=0.9), w0=[0, 1, 1], tol=0, max_steps=500)
     assert run.status is qs.Status.MAX_STEPS
 
 
-def test_in_a_diagonal_block_one_coordinate_that_vanishes_is_enough():
-    """Its coordinates are problems of their own: the block as a whole never vanishes, each of them does."""
+def test_one_coordinate_of_a_diagonal_block_that_underflows_is_enough():
+    """Its coordinates are independent: the block as a whole never underflows, each coordinate does."""
     problem = qs.BlockQuadratic.from_spectra([[1, 2, 3]], rotation=0)
     assert list(problem.units()) == [0, 1, 2]
     assert list(qs.case(3).units()) == [0] * 3 + [1] * 3 + [2] * 3
@@ -111,7 +111,7 @@ def test_a_gradient_that_underflows_first_is_no_convergence():
     assert run.w[0] != 0
 
 
-def test_adam_without_eps_leaves_a_coordinate_without_gradient_where_it_is():
+def test_adam_without_eps_does_not_move_a_coordinate_without_gradient():
     problem = qs.BlockQuadratic.from_spectra([[1, 2, 3]], rotation=0)
     run = qs.solve(problem, qs.Adam(lr=1e-3, eps=0), w0=[0, 1, 1], tol=0, max_steps=200)
     assert run.status is qs.Status.MAX_STEPS
@@ -120,14 +120,14 @@ def test_adam_without_eps_leaves_a_coordinate_without_gradient_where_it_is():
     assert lands.status is qs.Status.MAX_STEPS
 
 
-def test_gd_that_runs_on_leaves_float64_and_says_so():
+def test_gd_without_tol_ends_in_underflow():
     run = qs.solve(PROBLEM, qs.BlockGD(), tol=0, engine="compiled")
     assert run.status is qs.Status.UNDERFLOW
     assert run.last_step < 2000
 
 
-def test_tiny_tolerances_are_measured_without_squares():
-    """1e-200 squared is 0; the first step at or below it is found all the same: GD on one eigenvalue contracts by ½."""
+def test_tiny_tolerances_do_not_underflow():
+    """1e-200 squared is 0, but the first step at or below it is found: GD on one eigenvalue contracts by ½."""
     problem = qs.BlockQuadratic.from_spectra([[1.0, 1.0]], rotation=0)
     run = qs.solve(problem, qs.GD(lr=0.5), w0=[1, 1], tol=1e-200, engine="compiled")
     assert run.steps_to_tol == int(np.ceil(200 * np.log2(10)))
@@ -147,16 +147,16 @@ def test_recording_is_bounded(max_steps, record):
 
 
 @pytest.mark.parametrize(("record", "points"), [("log", 2000), ("coarse", 64)])
-def test_marks_are_geomspace_s(record, points):
+def test_marks_are_those_of_geomspace(record, points):
     for max_steps in (0, 1, 2, 63, 1000, 123_456, 10**9, 10**12):
         spaced = np.geomspace(1, max(max_steps, 1), points).round().astype(np.int64)
         marks = record_marks(record, max_steps)
         assert_array_equal(marks, np.unique([0, *spaced[spaced <= max_steps]]))
         with pytest.raises(ValueError, match="read-only"):
-            marks[0] = 1  # they are shared
+            marks[0] = 1  # the cached array is shared
 
 
-def test_a_coarse_record_changes_what_is_kept_and_nothing_else():
+def test_a_coarse_record_changes_only_the_recorded_steps():
     fine, coarse = (
         qs.solve(PROBLEM, qs.GD(), record=record, max_steps=10**5, engine="compiled") for record in ("log", "coarse")
     )
@@ -166,7 +166,7 @@ def test_a_coarse_record_changes_what_is_kept_and_nothing_else():
     assert (coarse.loss[-1], coarse.grad_norm[-1]) == (fine.loss[-1], fine.grad_norm[-1])
 
 
-def test_a_long_run_keeps_a_few_thousand_points():
+def test_a_long_run_records_a_few_thousand_points():
     run = qs.solve(PROBLEM, qs.GD(lr=1e-9), tol=0, max_steps=1_000_000, engine="compiled")
     assert run.last_step == 1_000_000
     assert len(run.steps) < 2100
@@ -174,7 +174,7 @@ def test_a_long_run_keeps_a_few_thousand_points():
 
 
 def same(one, other):
-    """Bit for bit the same run."""
+    """Bit-identical runs."""
     for name in ("steps", "loss", "grad_norm", "log_loss", "w", "w0", "error"):
         assert_array_equal(getattr(one, name), getattr(other, name))
     names = ("status", "steps_to_tol", "last_step", "optimizer", "problem", "seed", "tol", "max_steps", "engine")
@@ -186,8 +186,8 @@ OPTIMIZERS = [qs.GD(), qs.Adam(lr=0.01), qs.FrozenAdam(), qs.Magma(lr=0.01)]  # 
 
 @pytest.mark.parametrize("problem", [PROBLEM, lambda seed: qs.case(4, seed=seed)], ids=["fixed", "drawn"])
 @pytest.mark.parametrize("engine", ["auto", "compiled"])
-def test_lists_give_the_runs_one_by_one(problem, engine):
-    """In the order of the seeds, and of the optimizers within each, bit for bit."""
+def test_lists_give_the_same_runs_as_single_calls(problem, engine):
+    """In the order of the seeds, and of the optimizers within each; bit-identical."""
     how = {"engine": engine, "max_steps": 300, "start": 2.0}
     runs = qs.solve(problem, OPTIMIZERS, seed=[3, 1], **how)
     assert isinstance(runs, qs.Runs)
@@ -222,8 +222,8 @@ def test_starts_by_seed_and_by_optimizer(name):
         (one[0, 0], one),
     ):
         runs = qs.solve(PROBLEM, optimizers, seed=[5, 6], **{name: passed}, **how)
-        for place, run in enumerate(runs):
-            row, k = divmod(place, 3)
+        for index, run in enumerate(runs):
+            row, k = divmod(index, 3)
             same(run, qs.solve(PROBLEM, optimizers[k], seed=5 + row, **{name: expected[row, k]}, **how))
     runs = qs.solve(PROBLEM, optimizers[2], seed=5, **{name: starts[:, 0]}, **how)  # one seed for all starts
     assert [run.seed for run in runs] == [5, 5]
@@ -232,7 +232,7 @@ def test_starts_by_seed_and_by_optimizer(name):
     assert_array_equal(drawn[1].w, qs.solve(PROBLEM, optimizers[1], **{name: starts[1, 0]}, **how).w)
 
 
-def test_the_engine_is_chosen_by_the_optimizer_and_the_conditions():
+def test_the_engine_depends_on_the_optimizer_noise_and_schedule():
     def engine(optimizer, **how):
         return qs.solve(PROBLEM, optimizer, max_steps=20, **how).engine
 
@@ -247,25 +247,25 @@ def test_the_engine_is_chosen_by_the_optimizer_and_the_conditions():
 
 def test_the_default_limit_on_steps():
     slow = qs.GD(lr=1e-9)
-    assert qs.solve(PROBLEM, slow).steps_to_tol > 10**8  # as many as it needs
+    assert qs.solve(PROBLEM, slow).steps_to_tol > 10**8  # no limit
     assert qs.solve(PROBLEM, slow, engine="compiled").last_step == 100_000
     for engine in ("auto", "closed-form", "compiled"):
         assert qs.solve(PROBLEM, slow, tol=0, engine=engine).last_step == 100_000
         assert qs.solve(PROBLEM, slow, max_steps=70, engine=engine).last_step == 70
 
 
-def test_closed_forms_by_solve_and_by_exact_are_the_same():
+def test_solve_and_exact_give_the_same_closed_forms():
     for how in ({}, {"max_steps": 500}, {"tol": 1e-9, "record": "coarse"}):
         same(qs.solve(PROBLEM, qs.HeavyBall(), seed=4, **how), qs.exact(PROBLEM, qs.HeavyBall(), seed=4, **how))
 
 
-def test_progress_is_the_step_for_one_problem():
+def test_progress_reports_the_step_for_a_fixed_problem():
     steps = []
     qs.solve(PROBLEM, [qs.GD(), qs.Adam()], max_steps=50, tol=0, threads=1, progress=steps.append)
     assert steps == [0, 50]  # the closed form has no search at tol=0
 
 
-def test_lanes_make_one_table():
+def test_the_table_of_several_runs():
     rates = [1e-4, 1e-3, 1e-1]
     optimizers = [*(qs.GD(lr=lr) for lr in rates), qs.Adam()]
     lanes = qs.solve(PROBLEM, optimizers, seed=7, max_steps=500, engine="compiled")
@@ -279,7 +279,7 @@ def test_lanes_make_one_table():
     assert [run.lr for run in lanes][:3] == rates
 
 
-def test_many_starts_with_one_optimizer_each_get_their_own_best_lr():
+def test_each_start_gets_the_best_lr_for_it():
     lanes = qs.solve(PROBLEM, qs.FrozenAdam(), seed=range(10), engine="compiled")
     assert len({run.lr for run in lanes}) == 10
     for seed, run in enumerate(lanes):
@@ -303,21 +303,21 @@ def test_every_run_ends_in_a_status_with_a_finite_record(spectra, seed, optimize
     assert (run.status is qs.Status.CONVERGED) == (run.grad_norm[-1] <= 1e-6 * run.grad_norm[0])
 
 
-def test_tol_1_is_met_by_the_start_itself():
-    """The first norm is the kernel's own: another order of summation would miss equality by a rounding."""
+def test_tol_1_is_reached_at_step_0():
+    """The kernel computes the first norm too: another order of summation would break equality by rounding."""
     for seed in range(40):
         assert qs.solve(PROBLEM, qs.GD(), seed=seed, tol=1.0, engine="compiled").steps_to_tol == 0
 
 
 @pytest.mark.parametrize("size", [1e150, 1e200, 1e308])
-def test_a_start_beyond_float64_has_diverged(size):
+def test_a_start_whose_loss_overflows_has_diverged(size):
     run = qs.solve(PROBLEM, qs.GD(), e0=np.full(9, size), max_steps=10, engine="compiled")
     assert run.status in (qs.Status.DIVERGED, qs.Status.MAX_STEPS)
     assert (run.status is qs.Status.DIVERGED) == (size > 1e150)
     assert np.isfinite(run.loss).all()
 
 
-def test_a_lane_s_underflow_does_not_depend_on_when_its_neighbours_are_looked_at(fastest_kernels):
+def test_a_lane_s_underflow_does_not_depend_on_when_other_lanes_are_checked(fastest_kernels):
     problem = qs.BlockQuadratic.from_spectra([[1.0], [1e-3]], rotation=0)
 
     def adam(lr):
@@ -332,7 +332,7 @@ def test_a_lane_s_underflow_does_not_depend_on_when_its_neighbours_are_looked_at
 
 
 def test_ctrl_c_reaches_every_thread():
-    """Raised where Ctrl-C is: while the pool works. The call must end within a few slices, not after 10¹¹ steps."""
+    """KeyboardInterrupt while the pool is running ends the call within a few slices, not after 10¹¹ steps."""
     calls = []
 
     def interrupt(step):
@@ -342,11 +342,11 @@ def test_ctrl_c_reaches_every_thread():
     lanes = [qs.GD(lr=1e-9 * k) for k in range(1, 65)]
     with pytest.raises(KeyboardInterrupt):
         qs.solve(PROBLEM, lanes, tol=0, max_steps=10**11, engine="compiled", threads=2, progress=interrupt)
-    assert len(calls) <= 8  # one for each tile at most
+    assert len(calls) <= 8  # at most one for each batch
 
 
 @pytest.mark.parametrize(
-    ("call", "sentence"),
+    ("call", "message"),
     [
         (lambda: qs.solve(PROBLEM, qs.GD(), w0=[1, 2]), "w0 must have shape (9,), got shape (2,)"),
         (lambda: qs.solve(PROBLEM, qs.GD(), w0=np.full(9, np.nan)), "w0 must be finite, got nan"),
@@ -390,5 +390,5 @@ def test_ctrl_c_reaches_every_thread():
         (lambda: qs.solve(PROBLEM, qs.BlockGD(lr=[1, 2])), "one for each of 3 blocks, got 2"),
     ],
 )
-def test_bad_input_says_what_was_wrong(call, sentence, check_refused):
-    check_refused(call, sentence)
+def test_errors_name_the_bad_input(call, message, check_refused):
+    check_refused(call, message)

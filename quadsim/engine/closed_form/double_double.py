@@ -1,7 +1,7 @@
 """Double-double arithmetic: a number as the unevaluated sum of two float64, with about 31 digits (Dekker, Knuth).
 
-For differences that cancel: 1 − lr·λ at the limit of stability, the gap between two nearly equal roots. Arrays in,
-pairs of arrays out. Written by hand because no maintained library has double-double numpy arrays.
+For differences that cancel: 1 − lr·λ at the stability limit, the gap between two nearly equal roots. Functions take
+arrays and return pairs of arrays. Implemented here because no maintained library has double-double numpy arrays.
 """
 
 from __future__ import annotations

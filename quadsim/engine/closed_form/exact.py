@@ -22,12 +22,10 @@ from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, record_marks
 from quadsim.optimizers.base import Optimizer
 from quadsim.optimizers.recurrence import Recurrence
-from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.block_quadratic import BlockQuadratic
-from quadsim.problems.noise import Noise
 
 DEFAULT_TOL = 1e-6
-MAX_ROOT_RANGE = 1e4  # of a block's first gradients: up to it, rounding leaves eight digits of a mode's own part
+MAX_ROOT_RANGE = 1e4  # of √|g₀| within a block: up to it, eight digits of a mode's component below are significant
 
 
 def exact(
@@ -48,8 +46,8 @@ def exact(
     Parameters
     ----------
     at : list of int, optional
-        The steps to evaluate, up to 10¹²; returned in order and each once. `last_step` is then the last of them whose
-        values float64 can hold, whether or not tol was reached before.
+        The steps to evaluate, up to 10¹²; returned sorted and without duplicates. `last_step` is then the last of them
+        whose values float64 can represent, whether or not tol was reached before.
     tol : float, optional
         Find the first step with ‖g‖/‖g₀‖ ≤ tol: 1e-6 by default. With ``at`` the default is 0: no search.
     w0, e0, seed, record :
@@ -57,16 +55,16 @@ def exact(
     max_steps : int, optional
         The last step to take; as many as needed by default, up to 10¹².
     progress : callable, optional
-        Called with the step that the search for the first passage has reached, if there is a search.
+        Called with the step that the search for the first passage has reached; not called without a search.
 
     Notes
     -----
     Values below float64's range are 0 in `loss` and `grad_norm`, and stay in order in `log_loss` and `log_grad_norm`.
-    A learning rate beyond stability ends `diverged` if tol is not reached first, also where the loss has not exceeded
-    its limit yet. Eigenvalues are those of the problem, free of the rounding of its dense blocks. A setting that is
-    given, or that is filled in for GD, block GD and frozen Adam, is taken as its float64 value. Heavy ball at its best
-    setting, and the best momentum for Nesterov's lr up to 4/(3L + μ), are the ideal ones: their end modes have double
-    roots exactly, which rounding would separate (ledger 9).
+    A learning rate beyond the stability limit gives `diverged` if tol is not reached first, even if the loss has not
+    exceeded its limit yet. Eigenvalues are those of the problem, without the rounding of its dense blocks. A setting
+    that is given, or that is filled in for GD, block GD and frozen Adam, is used as its float64 value. Heavy ball at
+    its best setting, and Nesterov's best momentum for an lr up to 4/(3L + μ), use the unrounded values: their end
+    modes have exact double roots, which rounding would separate (ledger 9).
 
     >>> qs.exact(qs.case(3, kappa=1e8), qs.GD(), tol=1e-8).steps_to_tol
     863403771
@@ -85,16 +83,9 @@ def exact(
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
     drawn = w0 is None and e0 is None
     error = problem.initial_error(seed) if drawn else problem.error_of(w0, e0)
+    used_seed = seed if drawn else None
     return run(
-        problem,
-        optimizer,
-        error,
-        at=steps,
-        seed=seed if drawn else None,
-        max_steps=max_steps,
-        tol=tol,
-        record=record,
-        progress=progress,
+        problem, optimizer, error, used_seed, at=steps, max_steps=max_steps, tol=tol, record=record, progress=progress
     )
 
 
@@ -103,18 +94,17 @@ def run(
     problem: BlockQuadratic,
     optimizer: Optimizer,
     error: np.ndarray,
+    seed: int | None,
     *,
     at: np.ndarray | None = None,
-    seed: int | None,
     max_steps: int | None,
     tol: float,
     record: str | int,
     progress: Callable[[int], None] | None,
 ) -> Trajectory:
-    """The trajectory from this initial error; arguments are checked. ``at`` is sorted."""
+    """The trajectory from this initial error. Arguments are checked by the caller; ``at`` is sorted."""
     resolved, modal = modal_decomposition(problem, optimizer, error)
-    end = MAX_STEPS if max_steps is None else max_steps
-    end = int(at[-1]) if at is not None else end
+    end = int(at[-1]) if at is not None else MAX_STEPS if max_steps is None else max_steps
     last, exploded = first_passage.divergence_step(modal, end, problem.lipschitz)
     reached = first_passage.first_step_below(modal, tol, last, progress)
     if reached is not None:
@@ -154,8 +144,6 @@ def run(
         tol=tol,
         max_steps=end,
         engine="closed-form",
-        noise=_NO_NOISE,
-        schedule=_CONSTANT,
     )
 
 
@@ -176,13 +164,13 @@ def modal_decomposition(
     resolved: Any = optimizer.with_best_lr(problem, error)
     recurrence = optimizer.recurrence(problem, resolved)
     if recurrence.metric == "first-gradient":
-        resolved.first_state(problem.hvp(error))  # refuses a first gradient with a zero among others
+        resolved.first_state(problem.hvp(error))  # raises if some components of the first gradient are zero
         return resolved, _scaled(problem, error, recurrence)
     return resolved, _plain(problem, error, _modes(recurrence, problem, np.concatenate(problem.eigenvalues)))
 
 
 def modes_of(problem: BlockQuadratic, optimizer: Optimizer, error: np.ndarray) -> Modes:
-    """The modes of this optimizer, whether or not the start excites them."""
+    """All modes of this optimizer, including those that the start does not excite."""
     recurrence = optimizer.recurrence(problem, optimizer.with_best_lr(problem, error))
     if recurrence.metric == "first-gradient":
         values = problem.scaled_eigenvalues(np.abs(problem.hvp(error)))
@@ -204,7 +192,7 @@ def _modes(recurrence: Recurrence, problem: BlockQuadratic, values: np.ndarray) 
 
 
 def _plain(problem: BlockQuadratic, error: np.ndarray, of_hessian: Modes) -> ModalTrajectory:
-    """A method whose modes are those of the Hessian itself."""
+    """The trajectory of a method whose modes are those of H."""
     bases, coefficients = [], []
     for vectors, part in zip(problem.eigenvectors, problem.split(error), strict=True):
         if vectors is None:
@@ -214,15 +202,9 @@ def _plain(problem: BlockQuadratic, error: np.ndarray, of_hessian: Modes) -> Mod
             coefficients.append(vectors.T @ part)
             bases.append(vectors * coefficients[-1])
     values, c = np.concatenate(problem.eigenvalues), np.abs(np.concatenate(coefficients))
-    lengths = _log_product(values, c)
+    weights, lengths = _log_product(0.5 * values, c, c), _log_product(values, c)
     return ModalTrajectory(
-        of_hessian,
-        problem.slices,
-        tuple(bases),
-        _log_product(0.5 * values, c, c),
-        lengths,
-        log_floors=lengths,
-        directions=None,
+        of_hessian, problem.slices, tuple(bases), weights, lengths, log_floors=lengths, directions=None
     )
 
 
@@ -235,7 +217,7 @@ def _log_product(*factors: np.ndarray) -> np.ndarray:
 
 
 def _scaled(problem: BlockQuadratic, error: np.ndarray, recurrence: Recurrence) -> ModalTrajectory:
-    """A method whose modes are those of S = D^-½HD^-½, D = diag|g₀|, from z = D^-½g₀ (ledger 2a, 4d)."""
+    """The trajectory of a method whose modes are those of S = D^-½HD^-½, D = diag|g₀|, z = D^-½g₀ (ledger 2a, 4d)."""
     gradient = problem.hvp(error)
     size = np.abs(gradient) if gradient.any() else np.ones(problem.dim)  # at the minimizer no step is taken
     bases, directions, parts = [], [], []
@@ -243,20 +225,15 @@ def _scaled(problem: BlockQuadratic, error: np.ndarray, recurrence: Recurrence) 
     for (s, vectors), e, root in zip(scaled, problem.split(error), problem.split(roots), strict=True):
         c = vectors.T @ (root * e)  # D^½e = S⁻¹z in the basis of S
         bases.append(vectors * c / root[:, None])
-        shape, least = vectors * root[:, None], root.min()
-        long = np.sqrt((shape * shape).sum(axis=0))
-        directions.append(np.sign(c) * shape / long)
-        # D^-½v is orthogonal to all other modes, up to rounding, which the range of the first gradient multiplies
-        dual = vectors * (least / root)[:, None]
-        near = root.max() * np.sqrt(s.size) < MAX_ROOT_RANGE * least
-        alone = least / np.sqrt((dual * dual).sum(axis=0)) if near else np.zeros(s.size)
-        parts.append((s, np.abs(c), long, alone))
-    s, c, long, alone = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return ModalTrajectory(
-        _modes(recurrence, problem, s), problem.slices, tuple(bases),
-        log_weights=_log_product(0.5 * s, c, c), log_lengths=_log_product(long, s, c),
-        log_floors=_log_product(alone, s, c), directions=tuple(directions),
-    )  # fmt: skip
-
-
-_NO_NOISE, _CONSTANT = Noise(), Schedule()  # checked once
+        gradients, smallest = vectors * root[:, None], root.min()
+        norms = np.sqrt((gradients * gradients).sum(axis=0))
+        directions.append(np.sign(c) * gradients / norms)
+        # D^-½v is orthogonal to the gradients of all other modes; the range of √|g₀| multiplies its rounding error
+        dual = vectors * (smallest / root)[:, None]
+        accurate = root.max() * np.sqrt(s.size) < MAX_ROOT_RANGE * smallest
+        components = smallest / np.sqrt((dual * dual).sum(axis=0)) if accurate else np.zeros(s.size)
+        parts.append((s, np.abs(c), norms, components))
+    s, c, norms, components = (np.concatenate(part) for part in zip(*parts, strict=True))
+    weights, lengths, floors = _log_product(0.5 * s, c, c), _log_product(norms, s, c), _log_product(components, s, c)
+    of_scaled = _modes(recurrence, problem, s)
+    return ModalTrajectory(of_scaled, problem.slices, tuple(bases), weights, lengths, floors, tuple(directions))

@@ -18,13 +18,13 @@ from quadsim._validation import InputError
 from quadsim.engine.closed_form.modal_trajectory import EPS, ModalTrajectory, finite_or_zero
 from quadsim.engine.trajectory import DIVERGENCE_FACTOR
 
-BISECTION_ENTRIES = 2**10  # modes times steps in one round of bisection: arithmetic that costs as much as the call
+BISECTION_ENTRIES = 2**10  # modes times steps in one round of bisection: costs about as much as the call itself
 MIN_WINDOW = 64  # steps evaluated before the search tries to skip
 MAX_WINDOW = 2048  # steps that a recurrence runs before it restarts from the closed form
 LOG_MARGIN = 1e-6  # far above the error of that recurrence, relative to the largest norm of its window
-SKIP_COST = 4 * 10**4  # of a try to skip, in modes times steps: a fifth of a millisecond; a window costs half
+SKIP_COST = 4 * 10**4  # of an attempt to skip, in modes times steps: 0.2 ms; the overhead of a window is half of it
 MAX_WORK = 4 * 10**9  # modes times steps that a search may evaluate: about twenty seconds
-NO_DECAY_SPAN = 1e200  # steps: in place of the time constant of a mode that does not decay
+NO_DECAY_SPAN = 1e200  # steps: the time constant of a mode that does not decay
 SKIP_GRID, SKIP_ENDS = np.arange(16) / 16, np.array([0.9, 0.99, 0.999, 0.9999])  # relative lengths of skips to try
 
 Progress = Callable[[int], None]
@@ -53,7 +53,7 @@ def first_step_below(trajectory: ModalTrajectory, tol: float, end: int, progress
     if tol == 0:  # only modes with both roots zero vanish, and they do at step 1
         return 1 if end > 0 and np.isneginf(trajectory.log_norms([1])[0]) else None
     target = log_first + float(np.log(tol))
-    target += 4 * EPS * (1 + abs(target) + abs(log_first))  # equality holds despite rounding
+    target += 4 * EPS * (1 + abs(target) + abs(log_first))  # so that rounding does not break equality
     if log_first <= target:
         return 0
     passage = FirstPassage(trajectory, target, end)
@@ -63,7 +63,7 @@ def first_step_below(trajectory: ModalTrajectory, tol: float, end: int, progress
 
 
 def _bisect(trajectory: ModalTrajectory, passed: Callable[[np.ndarray], np.ndarray], low: int, high: int) -> int:
-    """The first step after `low` that has passed, where all later ones have; `high` if none before it has."""
+    """The first step after `low` at which `passed` holds, given that it holds at all later ones; at most `high`."""
     cuts = max(2, BISECTION_ENTRIES // trajectory.modes.count)
     while high - low > 1:
         parts = min(cuts, high - low)
@@ -95,15 +95,14 @@ class FirstPassage:
         low = self._bounded_until(0) - 1
         if low == end:
             return None
-        # all modes together are at most as long as the longest times the square root of their number
-        latest = self._decay_steps(
-            trajectory.log_lengths + 0.5 * np.log(trajectory.modes.count) - target + LOG_MARGIN
-        ) + 1  # fmt: skip
+        # the gradient norm is at most the longest mode times the square root of the number of modes
+        longest = trajectory.log_lengths + 0.5 * np.log(trajectory.modes.count)
+        latest = self._decay_steps(longest - target + LOG_MARGIN) + 1
         latest = np.inf if (trajectory.log_rates > 0).any() else latest
         high = int(min(latest, end))
         if latest > end and not below([end])[0]:
             if not trajectory.unstable:
-                return None  # it decreases for ever
+                return None  # it decreases forever
             high = _bisect(trajectory, rising, 0, end)  # where it is smallest
             if not below([high])[0]:
                 return None
@@ -116,7 +115,7 @@ class FirstPassage:
         """
         trajectory, target, end = self.trajectory, self.target, self.end
         t, window, work = self._bounded_until(0), MIN_WINDOW, 0
-        skips, failures, wait = 0, 0, 0  # after each failed try, one more window is evaluated before the next try
+        skips, failures, wait = 0, 0, 0  # each failed attempt adds one window before the next attempt
         while t <= end:
             if progress is not None:
                 progress(t)
@@ -136,11 +135,13 @@ class FirstPassage:
             if t > end or steps.size < 2 or wait > 0:
                 continue
             work += SKIP_COST
-            least = min(4 * window + 4 * MIN_WINDOW * skips, 4 * MAX_WINDOW)  # shorter skips cost more than they save
-            skip = self._skip(steps[-2:], least)
-            further = self._bounded_until(max(t, int(steps[-2]) + skip + 1))
-            if further - t > least // 2:
-                t, window, skips, failures = further, MIN_WINDOW, skips + 1, 0
+            min_skip = min(
+                4 * window + 4 * MIN_WINDOW * skips, 4 * MAX_WINDOW
+            )  # shorter skips cost more than they save
+            skip = self._skip(steps[-2:], min_skip)
+            next_t = self._bounded_until(max(t, int(steps[-2]) + skip + 1))
+            if next_t - t > min_skip // 2:
+                t, window, skips, failures = next_t, MIN_WINDOW, skips + 1, 0
             else:
                 window, failures = min(4 * window, MAX_WINDOW), failures + 1
                 wait = min(failures, 64)
@@ -168,22 +169,22 @@ class FirstPassage:
         with np.errstate(divide="ignore"):
             return np.where(rates < 0, -1 / rates, NO_DECAY_SPAN)
 
-    def _skip(self, pair: np.ndarray, least: int) -> int:
-        """The steps after the first of two neighbours over which the norm stays above the target; 0 if below `least`.
+    def _skip(self, pair: np.ndarray, min_skip: int) -> int:
+        """How many steps after the first of two consecutive ones the norm stays above the target; 0 if too few.
 
-        Modes are taken relative to the longest one here, as if that did not decay. How far each can then move over the
-        next steps bounds the norm from below.
+        Modes are taken relative to the decay of the mode that is longest at the first step. How far each can move over
+        the next steps bounds the norm from below.
         """
         trajectory = self.trajectory
         log_sizes, signs = trajectory.sizes_and_signs(pair.astype(float))
         norms = trajectory.log_norms_of(log_sizes, signs)
         rate = min(float(trajectory.log_rates[np.argmax(trajectory.log_lengths + log_sizes[:, 0])]), 0.0)
-        most = float(self.end + 1 - pair[0])
+        max_skip = float(self.end + 1 - pair[0])
         if rate < 0:
-            most = min(most, (norms.min() - self.target) / -rate)
-        if most <= least:
+            max_skip = min(max_skip, (norms.min() - self.target) / -rate)
+        if max_skip <= min_skip:
             return 0
-        widths = np.floor(np.append(least * (most / least) ** SKIP_GRID, most * SKIP_ENDS))
+        widths = np.floor(np.append(min_skip * (max_skip / min_skip) ** SKIP_GRID, max_skip * SKIP_ENDS))
         stays = np.ones(widths.size, dtype=bool)
         for t, log_norm, log_size in zip(pair.tolist(), norms.tolist(), log_sizes.T, strict=True):
             stays &= self._stays_above(t, log_norm, log_size, widths, rate)
@@ -199,20 +200,15 @@ class FirstPassage:
             drift = trajectory.modes.drift(t, widths, log_scale, rate) * (1 + 1e-9)
             if trajectory.directions is None:
                 lengths = np.exp(log_size - log_scale)
-                least = np.sqrt((np.maximum(lengths[:, None] - drift, 0) ** 2).sum(axis=0))
+                lower = np.sqrt((np.maximum(lengths[:, None] - drift, 0) ** 2).sum(axis=0))
             else:
-                parts = zip(self._magnitudes, trajectory.blocks, strict=True)
-                least = 1 - np.sqrt(sum(((unit @ drift[block]) ** 2).sum(axis=0) for unit, block in parts))
-        # the margin covers the rounding of the difference, even where only nine digits of it are left
-        return (least > LOG_MARGIN) & (least * np.exp(rate * widths) > np.exp(self.target - log_norm + LOG_MARGIN))
-
-    @cached_property
-    def _magnitudes(self) -> list[np.ndarray]:
-        """The absolute values of the directions."""
-        return [np.abs(unit) for unit in self.trajectory.directions or ()]
+                parts = zip(trajectory.directions, trajectory.blocks, strict=True)
+                lower = 1 - np.sqrt(sum(((np.abs(unit) @ drift[block]) ** 2).sum(axis=0) for unit, block in parts))
+        # the margin covers the rounding of the difference, even if only nine of its digits are significant
+        return (lower > LOG_MARGIN) & (lower * np.exp(rate * widths) > np.exp(self.target - log_norm + LOG_MARGIN))
 
     def _may_be_below(self, steps: np.ndarray) -> np.ndarray:
-        """A mask of the steps of a window: all whose norm is below the target, and few others.
+        """A mask of the steps of a window that includes all steps whose norm is below the target, and few others.
 
         Within the window every mode follows its recurrence, p₊ = sum·p − product·p₋, from its first two values.
         """
@@ -221,12 +217,12 @@ class FirstPassage:
         lengths = lengths + trajectory.log_lengths[:, None]
         shift = float(finite_or_zero(lengths.max()))
         first = sign * np.exp(lengths - shift)
-        one, two = self._fundamental_solutions[:, :, : steps.size]
+        from_one_zero, from_zero_one = self._fundamental_solutions[:, :, : steps.size]
         with np.errstate(over="ignore", invalid="ignore"):
-            paths = one * first[:, :1] + two * first[:, 1:]
+            paths = from_one_zero * first[:, :1] + from_zero_one * first[:, 1:]
             norms = np.sqrt(trajectory.squared_norms(paths))
             margin = np.exp(self.target - shift) * (1 + LOG_MARGIN) + LOG_MARGIN * norms.max()
-            if trajectory.directions is not None:  # modes that cancel each other leave their own rounding
+            if trajectory.directions is not None:  # where modes cancel each other, their rounding errors remain
                 margin += 0.01 * LOG_MARGIN * np.abs(paths).sum(axis=0).max()
         return ~(norms > margin)  # NaN counts as below
 

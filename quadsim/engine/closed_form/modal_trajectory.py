@@ -13,13 +13,13 @@ import numpy as np
 
 from quadsim.engine.closed_form.modes import Modes, Powers
 
-MAX_ENTRIES = 2**21  # modes times steps computed together: 16 MB an array
+MAX_ENTRIES = 2**21  # modes times steps computed together: 16 MB per array
 EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class ModalTrajectory:
-    """A run as modes. The error of a block is ``bases[block]`` times the p_t of its modes.
+    """A run as a sum of modes. The error of a block is ``bases[block]`` times the p_t of its modes.
 
     A basis is a matrix, or the diagonal of one for a diagonal block. ``blocks`` are the slices of the modes by block.
     ``log_weights`` are the logarithms of the modes' shares of the first loss, ``log_lengths`` those of the lengths of
@@ -37,7 +37,7 @@ class ModalTrajectory:
 
     @cached_property
     def unstable(self) -> bool:
-        """Whether a mode that the start excites grows for ever, by more than rounding in 10¹² steps."""
+        """Whether a mode that the start excites grows, by more than rounding in 10¹² steps."""
         return bool((self.log_rates[np.isfinite(self.log_weights)] > 4 * EPS).any())
 
     @cached_property
@@ -52,8 +52,8 @@ class ModalTrajectory:
 
     def logs(self, steps: Any) -> tuple[np.ndarray, np.ndarray]:
         """log loss and log gradient norm at these steps."""
-        found = [self._logs(part) for part in self._parts(steps)]
-        return np.concatenate([loss for loss, _ in found]), np.concatenate([norm for _, norm in found])
+        parts = [self._logs(part) for part in self._parts(steps)]
+        return np.concatenate([loss for loss, _ in parts]), np.concatenate([norm for _, norm in parts])
 
     def log_norms(self, steps: Any) -> np.ndarray:
         """log gradient norm at these steps."""
@@ -64,7 +64,7 @@ class ModalTrajectory:
         log_size, sign = self.modes.log_sizes_and_signs([step])
         with np.errstate(over="ignore", invalid="ignore"):
             factors = sign[:, 0] * np.exp(log_size[:, 0])
-            factors[np.isneginf(self.log_weights)] = 0.0  # a mode that is not excited may grow, and stays 0
+            factors[np.isneginf(self.log_weights)] = 0.0  # a mode that is not excited stays 0 even if its factor grows
             parts = [
                 basis @ factors[block] if basis.ndim == 2 else basis * factors[block]
                 for basis, block in zip(self.bases, self.blocks, strict=True)
@@ -93,7 +93,7 @@ class ModalTrajectory:
         return sum(((unit @ lengths[block]) ** 2).sum(axis=0) for unit, block in parts)
 
     def _parts(self, steps: Any) -> list[np.ndarray]:
-        """The steps, split so that arrays stay within MAX_ENTRIES."""
+        """The steps, split so that arrays have at most MAX_ENTRIES."""
         steps = np.asarray(steps, dtype=float)
         count = -(-self.modes.count * steps.size // MAX_ENTRIES)
         return [steps] if count <= 1 else np.array_split(steps, count)

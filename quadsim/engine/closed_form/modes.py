@@ -17,7 +17,7 @@ Powers, RealRoots and ComplexRoots hold the modes of one kind and have the same 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,24 +26,44 @@ from quadsim.engine.closed_form.double_double import Pair, add, multiply, subtra
 
 ONE: Pair = (1.0, 0.0)
 MAX_PRODUCT = 1e150  # of lr and λ: beyond it the error overflows after a few steps
+COMPLEX, ZERO = 2, 3  # kinds of roots; the kinds 1, 0 and −1 are the signs of `RealRoots`
 
 
 @dataclass(frozen=True)
-class Powers:
-    """p_t = z^t, given ``log_rate`` = log|z| and whether z is negative; z = 0 has the logarithm −∞."""
+class _Group:
+    """Modes of one kind: p_t = (±1)^t exp((t + shift)·log_rate) B_t, where the sign alternates if ``negative``."""
 
     log_rate: np.ndarray
-    negative: np.ndarray
+    negative: np.ndarray | bool
+    shift: ClassVar[int] = 0
+
+    def bracket(self, t: np.ndarray) -> np.ndarray:
+        """B_t, (modes, steps) or anything that broadcasts to it."""
+        raise NotImplementedError
 
     def log_size(self, t: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            log_size = t * self.log_rate[:, None]
+        return self._log_size(t, self.bracket(t))
+
+    def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        bracket = self.bracket(t)
+        sign = np.sign(bracket) * _alternate(np.reshape(self.negative, (-1, 1)), t)
+        sign[:, t == 0] = 1.0
+        return self._log_size(t, bracket), sign
+
+    def _log_size(self, t: np.ndarray, bracket: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_size = (t + self.shift) * self.log_rate[:, None] + np.log(np.abs(bracket))
         if not t.all():
             log_size[:, t == 0] = 0.0  # also where the root is 0
         return log_size
 
-    def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.log_size(t), _alternate(self.negative[:, None], t)
+
+@dataclass(frozen=True)
+class Powers(_Group):
+    """p_t = z^t, given ``log_rate`` = log|z| and whether z is negative; z = 0 has the logarithm −∞."""
+
+    def bracket(self, t: np.ndarray) -> np.ndarray:
+        return np.ones((1, 1))
 
     def log_lower_bound(self, t: float) -> np.ndarray:
         return t * self.log_rate if t > 0 else np.zeros(self.log_rate.size)
@@ -58,7 +78,7 @@ class Powers:
 
 
 @dataclass(frozen=True)
-class RealRoots:
+class RealRoots(_Group):
     """Two distinct real roots: p_t = Z^(t+1) B_t, alternating in sign if the larger root is negative.
 
     ``log_rate`` is log Z, Z the larger |z|; ``log_ratio`` is log|smaller/larger|, ``gap`` y₂ − y₁. ``signs``, one for
@@ -66,42 +86,24 @@ class RealRoots:
     is monotone in t; where ``signs`` is 0, over the even and over the odd steps.
     """
 
-    log_rate: np.ndarray
     log_ratio: np.ndarray
     gap: np.ndarray
     y1: np.ndarray
     y2: np.ndarray
     signs: int
+    shift = 1
 
     def bracket(self, t: np.ndarray) -> np.ndarray:
-        """B_t."""
         y1, y2, gap = self.y1[:, None], self.y2[:, None], self.gap[:, None]
         power = (t + 1) * self.log_ratio[:, None]  # log (smaller/larger)^(t+1)
-        if self.signs > 0:
-            return 1 - y1 * np.expm1(power) / gap
-        ratio_power = np.exp(power)
-        if self.signs == 0:
-            return (y1 + _alternate(True, t) * y2 * ratio_power) / gap
-        minus_one = np.expm1(power)
-        return np.where(minus_one < -0.5, (y1 - y2 * ratio_power) / gap, -y2 * minus_one / gap - 1)
-
-    def log_size(self, t: np.ndarray) -> np.ndarray:
-        return self._log_size_and_bracket(t)[0]
-
-    def _log_size_and_bracket(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            bracket = self.bracket(t)
-            log_size = (t + 1) * self.log_rate[:, None] + np.log(np.abs(bracket))
-        log_size[np.isneginf(self.log_rate)] = -np.inf  # both roots are zero
-        if not t.all():
-            log_size[:, t == 0] = 0.0
-        return log_size, bracket
-
-    def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        log_size, bracket = self._log_size_and_bracket(t)
-        sign = np.sign(bracket) * _alternate(self.signs <= 0, t)
-        sign[:, t == 0] = 1.0
-        return log_size, sign
+            if self.signs > 0:
+                return 1 - y1 * np.expm1(power) / gap
+            ratio_power = np.exp(power)
+            if self.signs == 0:
+                return (y1 + _alternate(True, t) * y2 * ratio_power) / gap
+            minus_one = np.expm1(power)
+            return np.where(minus_one < -0.5, (y1 - y2 * ratio_power) / gap, -y2 * minus_one / gap - 1)
 
     def log_lower_bound(self, t: float) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -128,17 +130,15 @@ class RealRoots:
 
 
 @dataclass(frozen=True)
-class ComplexRoots:
+class ComplexRoots(_Group):
     """A conjugate pair m·exp(±iθ), or a double root: p_t = m^t (cos tφ + c·sin(tφ)/φ), which at φ = 0 is m^t (1 + c·t).
 
     ``log_rate`` is log m, ``slope`` is c. φ (``angle``) is θ, or π − θ beyond a right angle: the sign then alternates
     (``negative``).
     """
 
-    log_rate: np.ndarray
     angle: np.ndarray
     slope: np.ndarray
-    negative: np.ndarray
 
     def bracket(self, t: np.ndarray) -> np.ndarray:
         angle = self.angle[:, None]
@@ -146,17 +146,6 @@ class ComplexRoots:
         with np.errstate(divide="ignore", invalid="ignore"):
             sine = np.where(angle > 0, np.sin(phase) / angle, t)
         return np.cos(phase) + self.slope[:, None] * sine
-
-    def log_size(self, t: np.ndarray) -> np.ndarray:
-        return self._log_size(t, self.bracket(t))
-
-    def _log_size(self, t: np.ndarray, bracket: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return t * self.log_rate[:, None] + np.log(np.abs(bracket))
-
-    def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        bracket = self.bracket(t)
-        return self._log_size(t, bracket), np.sign(bracket) * _alternate(self.negative[:, None], t)
 
     def log_lower_bound(self, t: float) -> np.ndarray:
         bracket = 1 + self.slope * t  # of a double root; it has no zero later if it moves away from 0
@@ -182,7 +171,7 @@ class ComplexRoots:
 class Modes:
     """All modes of a linear method, in groups of one kind; ``indices`` are the modes of each group."""
 
-    groups: tuple[Powers | RealRoots | ComplexRoots, ...]
+    groups: tuple[Any, ...]
     indices: tuple[np.ndarray, ...]
 
     @property
@@ -240,31 +229,30 @@ def descent(lr: Any, curvature: np.ndarray) -> Modes:
     """Gradient descent; the learning rate is one for all modes, or one for each."""
     rates = np.broadcast_to(np.asarray(lr, dtype=float), curvature.shape)
     log_product = np.log(np.abs(rates)) + np.log(curvature)
-    moderate = log_product < 300  # beyond, the 1 of 1 − lr·λ is lost in rounding
-    log_root, negative = _log_one_minus(
-        double_double.exact_product(np.where(moderate, rates, 0.0), np.where(moderate, curvature, 0.0))
-    )
+    moderate = log_product < 300  # beyond it, 1 − lr·λ rounds to −lr·λ
+    product = double_double.exact_product(np.where(moderate, rates, 0.0), np.where(moderate, curvature, 0.0))
+    log_root, negative = _log_one_minus(product)
     if not moderate.all():
-        log_root = np.where(moderate, log_root, log_product)
-        negative = np.where(moderate, negative, rates > 0)
-    return Modes((Powers(log_root, negative),), (np.arange(curvature.size),))
+        log_root, negative = np.where(moderate, log_root, log_product), np.where(moderate, negative, rates > 0)
+    return _powers(log_root, negative)
 
 
 def heavy_ball(lr: float, momentum: float, curvature: np.ndarray) -> Modes:
     """w₊ = w − lr·g + momentum·(w − w₋), with these float64 values as given."""
     if momentum == 0:
         return descent(lr, curvature)
-    a = _product(lr, curvature)
-    root = double_double.root(momentum)
-    middle = add(ONE, (momentum, 0.0))  # 1 + β
-    below = subtract(a, subtract(middle, _twice(root)))  # αλ − (1 − √β)²
-    above = subtract(add(middle, _twice(root)), a)  # (1 + √β)² − αλ
-    rest = subtract(ONE, (momentum, 0.0))  # 1 − β
-    return _paired(
-        a=a[0], total=add(rest, a)[0], lean=subtract(rest, a)[0], below=below[0], above=above[0],
-        stable=subtract(_twice(middle), a)[0], trace=subtract(middle, a)[0],
-        log_modulus=0.5 * _log(momentum),
-    )  # fmt: skip
+    a, twice_root = _product(lr, curvature), _twice(double_double.root(momentum))
+    one_plus, one_minus = add(ONE, (momentum, 0.0)), subtract(ONE, (momentum, 0.0))
+    return _heavy_ball(
+        a[0],
+        total=add(one_minus, a)[0],
+        offset=subtract(one_minus, a)[0],
+        stability=subtract(_twice(one_plus), a)[0],
+        trace=subtract(one_plus, a)[0],
+        below=subtract(a, subtract(one_plus, twice_root))[0],
+        above=subtract(add(one_plus, twice_root), a)[0],
+        log_momentum=_log(momentum),
+    )
 
 
 def tuned_heavy_ball(mu: float, lipschitz: float, curvature: np.ndarray) -> Modes:
@@ -274,18 +262,28 @@ def tuned_heavy_ball(mu: float, lipschitz: float, curvature: np.ndarray) -> Mode
     unit in the last place of lr changes the loss after 10⁶ steps by 3e-4. In these forms nothing cancels.
     """
     if mu == lipschitz:
-        return Modes(
-            (Powers(np.full(curvature.shape, -np.inf), np.zeros(curvature.shape, bool)),), (np.arange(curvature.size),)
-        )
+        return _powers(np.full(curvature.shape, -np.inf), np.zeros(curvature.shape, bool))
     size = np.sqrt(lipschitz) + np.sqrt(mu)
     lr, mean = 4 / size**2, np.sqrt(mu) * np.sqrt(lipschitz)
-    return _paired(
-        a=lr * curvature, total=lr * (mean + curvature), below=lr * (curvature - mu),
-        lean=lr * (np.sqrt(mu) * (lipschitz - mu) / size - (curvature - mu)),  # √(μL) − λ, which cancels at κ = 1
-        above=lr * (lipschitz - curvature), stable=lr * (mu + (lipschitz - curvature)),
+    return _heavy_ball(
+        lr * curvature,
+        total=lr * (mean + curvature),
+        offset=lr * (np.sqrt(mu) * (lipschitz - mu) / size - (curvature - mu)),  # √(μL) − λ, which cancels at κ = 1
+        stability=lr * (mu + (lipschitz - curvature)),
         trace=lr * ((lipschitz + mu) / 2 - curvature),
-        log_modulus=_log((lipschitz - mu) / size**2, 2 * np.sqrt(mu) / size),
-    )  # fmt: skip
+        below=lr * (curvature - mu),
+        above=lr * (lipschitz - curvature),
+        log_momentum=2 * _log((lipschitz - mu) / size**2, 2 * np.sqrt(mu) / size),
+    )
+
+
+def _heavy_ball(a: np.ndarray, *, below: np.ndarray, above: np.ndarray, log_momentum: float, **columns: Any) -> Modes:
+    """Heavy ball's modes from its distances to the two double roots, αλ − (1 − √β)² and (1 + √β)² − αλ."""
+    low, high = np.sqrt(np.abs(below)), np.sqrt(np.abs(above))
+    kinds = np.where((below >= 0) & (above >= 0), COMPLEX, np.where(below < 0, 1, -1))
+    angle = 2 * np.arctan2(np.minimum(low, high), np.maximum(low, high))
+    log_product = np.full(a.shape, log_momentum)
+    return _grouped(kinds, low > high, a=a, gap=low * high, angle=angle, log_product=log_product, **columns)
 
 
 def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float) -> Modes:
@@ -297,99 +295,84 @@ def nesterov(lr: float, momentum: float | None, curvature: np.ndarray, mu: float
     if momentum == 0:
         return descent(lr, curvature)
     a = _product(lr, curvature)
-    q = subtract(ONE, a)
+    q, (log_q, _) = subtract(ONE, a)[0], _log_one_minus(a)
+    b: Pair
     if momentum is None:
         damping = np.sqrt(lr * mu)
-        b: Pair = (
-            subtract(ONE, double_double.exact_product(lr, mu))[0] / (1 + damping) ** 2,
-            0.0,
-        )  # 1 − √x cancels at x = 1
-        rest = 2 * damping / (1 + damping)
-        log_momentum, apart = _log(b[0], rest), 4 * lr * (mu - curvature) / (1 + damping) ** 2
+        b = subtract(ONE, double_double.exact_product(lr, mu))[0] / (1 + damping) ** 2, 0.0  # 1 − √x cancels at x = 1
+        one_minus = 2 * damping / (1 + damping)
+        log_momentum, discriminant = _log(b[0], one_minus), 4 * lr * (mu - curvature) / (1 + damping) ** 2
     else:
         b = (momentum, 0.0)
-        log_momentum, slack = _log(momentum), subtract(ONE, b)
-        rest, more = slack[0], add(ONE, b)
-        apart = subtract(multiply(slack, slack), multiply(multiply(more, more), a))[0]  # (1 − β)² − (1 + β)²αλ
-    total, lean = rest + (1 + b[0]) * a[0], rest * q[0]
-    log_q, _ = _log_one_minus(a)
-    zero = q[0] == 0  # both roots are 0
-    complex_ = ~zero & (q[0] > 0) & (apart <= 0)
-    groups: list[tuple[Any, np.ndarray]] = [(Powers(np.full(zero.sum(), -np.inf), np.zeros(zero.sum(), bool)), zero)]
-    if complex_.any():
-        width = np.sqrt((q[0] * -apart)[complex_])  # twice the roots' imaginary part
-        angle = np.arctan2(width, ((1 + b[0]) * q[0])[complex_])
-        modulus = 0.5 * (log_momentum + log_q[complex_])
-        slope = _slope(lean[complex_], width, angle, modulus)
-        groups.append((ComplexRoots(modulus, angle, slope, np.zeros(slope.size, bool)), complex_))
-    real = ~zero & ~complex_
-    if real.any():
-        stable = subtract(_twice(add(ONE, b)), multiply(add(ONE, _twice(b)), a))[0]
-        for signs, mask in ((1, real & (q[0] > 0)), (0, real & (q[0] < 0))):
-            if mask.any():
-                gap = np.sqrt((q[0] * apart)[mask])
-                both = log_momentum + log_q[mask]  # log of the product of the roots' sizes
-                trace = (1 + b[0]) * q[0][mask]
-                groups.append((_real_roots(a[0][mask], total[mask], gap, stable[mask], trace, signs, both), mask))
-    return _grouped(groups)
+        minus, plus = subtract(ONE, b), add(ONE, b)
+        one_minus, log_momentum = minus[0], _log(momentum)
+        discriminant = subtract(multiply(minus, minus), multiply(multiply(plus, plus), a))[0]  # (z₁ − z₂)²/q
+    gap, trace = np.sqrt(np.abs(q * discriminant)), (1 + b[0]) * q
+    return _grouped(
+        np.select([q == 0, (q > 0) & (discriminant <= 0), q > 0], [ZERO, COMPLEX, 1], 0),
+        np.zeros(q.shape, dtype=bool),
+        a=a[0],
+        total=one_minus + (1 + b[0]) * a[0],
+        offset=one_minus * q,
+        stability=subtract(_twice(add(ONE, b)), multiply(add(ONE, _twice(b)), a))[0],
+        trace=trace,
+        gap=gap,
+        angle=np.arctan2(gap, trace),
+        log_product=log_momentum + log_q,
+    )
 
 
-def _paired(
-    *, a: np.ndarray, total: np.ndarray, lean: np.ndarray, below: np.ndarray, above: np.ndarray, stable: np.ndarray,
-    trace: np.ndarray,
-    log_modulus: float,
-) -> Modes:  # fmt: skip
-    """Heavy ball's modes from a = αλ, y₁ + y₂, 1 − β − a, its gaps to the two double roots, and 2(1 + β) − a."""
-    complex_ = (below >= 0) & (above >= 0)
-    groups: list[tuple[Any, np.ndarray]] = []
-    if complex_.any():
-        low, high = np.sqrt(below[complex_]), np.sqrt(above[complex_])
-        folded = low > high
-        angle = 2 * np.arctan2(np.minimum(low, high), np.maximum(low, high))
-        modulus = np.full(angle.shape, log_modulus)
-        slope = _slope(np.where(folded, -1, 1) * lean[complex_], low * high, angle, modulus)
-        groups.append((ComplexRoots(modulus, angle, slope, folded), complex_))
-    for signs, mask in ((1, ~complex_ & (below < 0)), (-1, ~complex_ & ~(below < 0))):
-        if mask.any():
-            gap = np.sqrt(np.abs(below[mask])) * np.sqrt(np.abs(above[mask]))
-            both = np.full(gap.shape, 2 * log_modulus)
-            groups.append((_real_roots(a[mask], total[mask], gap, stable[mask], trace[mask], signs, both), mask))
-    return _grouped(groups)
+def _powers(log_rate: np.ndarray, negative: np.ndarray) -> Modes:
+    return Modes((Powers(log_rate, negative),), (np.arange(log_rate.size),))
 
 
-def _slope(lean: np.ndarray, width: np.ndarray, angle: np.ndarray, log_modulus: np.ndarray) -> np.ndarray:
-    """c of `ComplexRoots`: (p₁ − m cos φ)/(m sin φ)·φ, which is finite at φ = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(width > 0, lean / width * angle, lean / (2 * np.exp(log_modulus)))
+def _grouped(kinds: np.ndarray, negative: np.ndarray, **columns: np.ndarray) -> Modes:
+    """The modes, grouped by kind. `_group` documents the columns; ``negative`` is used for complex roots."""
+    by_kind = {kind: np.flatnonzero(kinds == kind) for kind in sorted(set(kinds.tolist()))}
+    groups = (
+        _group(kind, negative[index], **{name: column[index] for name, column in columns.items()})
+        for kind, index in by_kind.items()
+    )
+    return Modes(tuple(groups), tuple(by_kind.values()))
 
 
-def _real_roots(
-    a: np.ndarray,
-    total: np.ndarray,
-    gap: np.ndarray,
-    stable: np.ndarray,
-    trace: np.ndarray,
-    signs: int,
-    log_both: np.ndarray,
-) -> RealRoots:
-    """Real roots from y₁y₂ = a, y₁ + y₂, y₂ − y₁, (2 − y₁)(2 − y₂), z₁ + z₂, and the log of |z₁z₂|."""
+def _group(
+    kind: int,
+    negative: np.ndarray,
+    *,
+    a: np.ndarray,  # y₁y₂ = αλ
+    total: np.ndarray,  # y₁ + y₂
+    offset: np.ndarray,  # 2p₁ − z₁ − z₂
+    stability: np.ndarray,  # (2 − y₁)(2 − y₂)
+    trace: np.ndarray,  # z₁ + z₂
+    gap: np.ndarray,  # |z₁ − z₂|
+    angle: np.ndarray,  # of complex roots
+    log_product: np.ndarray,  # log|z₁z₂|
+) -> _Group:
+    """The modes of one kind. Every argument is computed without cancellation."""
+    if kind == ZERO:
+        return Powers(np.full(a.size, -np.inf), negative)
+    if kind == COMPLEX:
+        log_modulus = 0.5 * log_product
+        slope = _slope(np.where(negative, -1, 1) * offset, gap, angle, log_modulus)
+        return ComplexRoots(log_modulus, negative, angle, slope)
     y2 = (total + gap) / 2
     y1 = a / y2
     larger = (np.abs(trace) + gap) / 2
     # near ±1 the distance from ±1 is more accurate: y₁ for two positive roots, otherwise 2 − y₂
-    rest = y1 if signs > 0 else stable / (2 - y1)
+    distance = y1 if kind > 0 else stability / (2 - y1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_larger = np.where(np.abs(rest) < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(larger))
-        part = gap * np.exp(-log_larger)  # 1 − smaller/larger
-        close = (signs != 0) & (part < 0.5)
-        log_ratio = np.where(close, np.log1p(-np.minimum(part, 0.5)), log_both - 2 * log_larger)
-    return RealRoots(log_larger, log_ratio, gap, y1, y2, signs)
+        log_larger = np.where(np.abs(distance) < 0.5, np.log1p(-np.minimum(distance, 0.5)), np.log(larger))
+        relative_gap = gap * np.exp(-log_larger)  # 1 − smaller/larger
+        close = (kind != 0) & (relative_gap < 0.5)
+        log_ratio = np.where(close, np.log1p(-np.minimum(relative_gap, 0.5)), log_product - 2 * log_larger)
+    return RealRoots(log_larger, kind <= 0, log_ratio, gap, y1, y2, kind)
 
 
-def _grouped(groups: list[tuple[Any, np.ndarray]]) -> Modes:
-    """The modes, given each group with the mask of its modes."""
-    present = [(group, np.flatnonzero(mask)) for group, mask in groups if mask.any()]
-    return Modes(tuple(group for group, _ in present), tuple(index for _, index in present))
+def _slope(offset: np.ndarray, gap: np.ndarray, angle: np.ndarray, log_modulus: np.ndarray) -> np.ndarray:
+    """c of `ComplexRoots`: (p₁ − m cos φ)/(m sin φ)·φ, which is finite at φ = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(gap > 0, offset / gap * angle, offset / (2 * np.exp(log_modulus)))
 
 
 def _product(lr: float, curvature: np.ndarray) -> Pair:

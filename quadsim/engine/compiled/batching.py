@@ -1,9 +1,10 @@
-"""Batches of lanes: cutting lanes into batches, choosing a kernel for a batch, running it."""
+"""Batches of lanes: split lanes into batches, choose a kernel for each, run it."""
 
 from __future__ import annotations
 
 import functools
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,42 +12,43 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import NARROW_WIDTH, WIDE_WIDTH, WIDTHS, Form, parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, parameter_names, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.engine.compiled.nan_search import find_nan
-from quadsim.engine.trajectory import Status, Trajectory
+from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer, rule_errors
 
-SLICE_SECONDS = 0.1  # between two calls of progress, and of checks for Ctrl-C
+_, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
+SLICE_SECONDS = 0.1  # between two calls of progress, and two checks for Ctrl-C
 FIRST_SLICE_WORK = 1_000_000  # multiplications of the first slice, before its time is known
-MAX_SLICE_STEPS = 4_000_000  # a schedule has a number for each
-MAX_SMALL_WORK = 200_000_000  # multiplications of a job that takes far less time than compiling a kernel for it
-MAX_SLOWER_SECONDS = 0.5  # that runs take with slower kernels, before the fastest is compiled for them
+MAX_SLICE_STEPS = 4_000_000  # a schedule has one number per step
+MAX_SMALL_WORK = 200_000_000  # multiplications: a job below it takes far less time than compiling a kernel
+MAX_SLOWER_SECONDS = 0.5  # total time of runs in slower kernels before the fastest one is compiled
 
 
 def cut(lanes: list[Lane], threads: int = 1) -> list[list[Lane]]:
-    """Batches of lanes of one kind of optimizer: of 32, where that leaves work for all threads, or 8.
+    """Batches of lanes with one kind of optimizer: of 32 if that leaves work for all threads, otherwise of 8.
 
-    One or two lanes that are left over are faster alone.
+    One or two remaining lanes are faster alone.
     """
-    by_kind: dict[type[Optimizer], list[Lane]] = {}
+    by_kind: defaultdict[type[Optimizer], list[Lane]] = defaultdict(list)
     for lane in lanes:
-        by_kind.setdefault(type(lane.optimizer), []).append(lane)
+        by_kind[type(lane.optimizer)].append(lane)
     batches = []
-    for left in by_kind.values():
-        wide, min_wide = _wide_is_faster(left[0].error.size), WIDE_WIDTH * threads // 2
-        while wide and len(left) > min_wide:
-            batches.append(left[:WIDE_WIDTH])
-            left, min_wide = left[WIDE_WIDTH:], WIDE_WIDTH // 2
-        for k in range(0, len(left), NARROW_WIDTH):
-            batch = left[k : k + NARROW_WIDTH]
+    for remaining in by_kind.values():
+        wide, min_wide = _wide_is_faster(remaining[0].error.size), WIDE_WIDTH * threads // 2
+        while wide and len(remaining) > min_wide:
+            batches.append(remaining[:WIDE_WIDTH])
+            remaining, min_wide = remaining[WIDE_WIDTH:], WIDE_WIDTH // 2
+        for k in range(0, len(remaining), NARROW_WIDTH):
+            batch = remaining[k : k + NARROW_WIDTH]
             batches += [batch] if len(batch) > 2 else [[lane] for lane in batch]
     return batches
 
 
 @functools.cache
 def _wide_is_faster(dim: int) -> bool:
-    """Whether wide kernels are faster: with AVX-512 always, otherwise where a step has little to do."""
+    """Whether wide kernels are faster: always with AVX-512, otherwise for small problems."""
     from llvmlite import binding
 
     return dim <= 64 or binding.get_host_cpu_features().get("avx512f", False)
@@ -54,15 +56,14 @@ def _wide_is_faster(dim: int) -> bool:
 
 def run(job: Job, batch: list[Lane]) -> list[Trajectory]:
     """Run the lanes of a batch to their ends."""
-    kind, fastest = type(batch[0].optimizer), _fastest_form(job, batch)
+    kind, width = type(batch[0].optimizer), next(width for width in WIDTHS if len(batch) <= width)
+    fastest = Form(width, job.noise.any, _share_settings(batch))
     form = _available_form(job, kind, fastest)
     kernel, started = compiler.kernel(kind, *form), time.perf_counter()
-    if form.width < len(batch):
-        done = [run for lane in batch for run in _run(job, [lane], kernel)]
-    else:
-        done = _run(job, batch, kernel)
+    parts = [batch] if form.width >= len(batch) else [[lane] for lane in batch]
+    done = [run for part in parts for run in _run(job, part, kernel)]
     if form != fastest:
-        _slower_seconds[kind, fastest] = _slower_seconds.get((kind, fastest), 0.0) + time.perf_counter() - started
+        _slower_seconds[kind, fastest] += time.perf_counter() - started
     return done
 
 
@@ -70,49 +71,42 @@ def _run(job: Job, batch: list[Lane], kernel: Any) -> list[Trajectory]:
     arrays = LaneArrays(job, batch, kernel)
     slice_steps = FIRST_SLICE_WORK // _work_per_step(job) + 1
     while arrays.running:
-        if job.cancelled.is_set():
-            raise KeyboardInterrupt
         started = time.perf_counter()
         try:
             t = arrays.advance(min(arrays.t + slice_steps, job.max_steps))
-        except Exception as error:  # only a rule can raise one
+        except Exception as error:  # only a rule can raise
             rule_errors.raise_with_line(arrays.kind, error)
             raise
         speedup = SLICE_SECONDS / max(time.perf_counter() - started, 1e-9)
         slice_steps = min(int(slice_steps * min(speedup, 10)) + 1, MAX_SLICE_STEPS)
-        if job.progress is not None:
-            job.progress(t)
+        job.progress(t)
     done = arrays.trajectories()
     for lane, trajectory in zip(batch, done, strict=True):
-        if trajectory.status is Status.DIVERGED and lane.optimizer.user_defined and not np.isfinite(trajectory.w).all():
+        if lane.optimizer.user_defined and not np.isfinite(trajectory.error).all():
             find_nan(job, lane, trajectory.last_step)
     return done
 
 
 def _work_per_step(job: Job) -> int:
-    """Multiplications of a step of one lane."""
+    """Multiplications in one step of one lane."""
     return sum(n * n for n in job.problem.sizes)
 
 
 # ---- which kernel runs a batch: a lane's numbers are the same in all of them
 
-_slower_seconds: dict[tuple[type[Optimizer], Form], float] = {}  # spent in other kernels than the fastest
+# Time spent in other kernels than the fastest one.
+_slower_seconds: defaultdict[tuple[type[Optimizer], Form], float] = defaultdict(float)
 
 
 @contextmanager
 def fastest_kernels() -> Iterator[None]:
     """Compile the fastest kernel for small jobs too: for measurements and tests."""
     global MAX_SMALL_WORK
-    usual, MAX_SMALL_WORK = MAX_SMALL_WORK, 0
+    previous, MAX_SMALL_WORK = MAX_SMALL_WORK, 0
     try:
         yield
     finally:
-        MAX_SMALL_WORK = usual
-
-
-def _fastest_form(job: Job, batch: list[Lane]) -> Form:
-    width = next(width for width in WIDTHS if len(batch) <= width)
-    return Form(width, job.noise.any, _share_settings(batch))
+        MAX_SMALL_WORK = previous
 
 
 def _share_settings(batch: list[Lane]) -> bool:
@@ -128,25 +122,23 @@ def _share_settings(batch: list[Lane]) -> bool:
 
 
 def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
-    """The fastest form; for a small job one that need not be compiled, or the one for single lanes.
+    """The fastest form; for a small job one that is compiled already, or the one for single lanes.
 
-    Compiling takes seconds. So small jobs use what there is, until they have taken MAX_SLOWER_SECONDS with it.
+    Compiling takes seconds. So small jobs use compiled forms until they have spent MAX_SLOWER_SECONDS in them.
     """
     small = job.max_steps * WIDE_WIDTH * _work_per_step(job) < MAX_SMALL_WORK
-    if not small or _slower_seconds.get((kind, fastest), 0.0) > MAX_SLOWER_SECONDS:
+    if not small or _slower_seconds[kind, fastest] > MAX_SLOWER_SECONDS:
         return fastest
     single = Form(1, fastest.noisy, True)
     return next((form for form in _slower_forms(fastest) if compiler.is_compiled(kind, *form)), single)
 
 
 def _slower_forms(fastest: Form) -> list[Form]:
-    """All forms that can run what the fastest one can, and itself, from fast to slow."""
-    widths = [width for width in WIDTHS if width >= fastest.width]
-    widths += [1] if 1 not in widths else []
-    forms = [
-        Form(width, noisy, shared_settings or width == 1)
-        for noisy in dict.fromkeys((fastest.noisy, True))
-        for width in widths
-        for shared_settings in dict.fromkeys((fastest.shared_settings, False))
+    """All forms that can run the batches of the fastest one, including itself, from fast to slow."""
+    usable = [
+        form
+        for form in FORMS
+        if form.noisy >= fastest.noisy
+        and (form.width == 1 or (form.width >= fastest.width and form.shared_settings <= fastest.shared_settings))
     ]
-    return list(dict.fromkeys(forms))
+    return sorted(usable, key=lambda form: (form.noisy, form.width < fastest.width, form.width, -form.shared_settings))

@@ -1,8 +1,8 @@
 """From an optimizer's rule to machine code: compile the text of its kernel, and cache the result.
 
-The cache knows a kernel by its text, the versions and the processor that it was compiled for, so an edit of a template
-or of a rule is never answered with old machine code. `kernel_cache` says which files are trusted; without a cache,
-kernels are compiled in each process.
+The cache key covers the text, the versions and the processor that a kernel was compiled for, so an edit of a template
+or of a rule never loads stale machine code. `kernel_cache` defines which files are trusted; without a cache, kernels
+are compiled in each process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quadsim.engine.compiled.kernel_source import kernel_text
 from quadsim.optimizers import Optimizer, rule_errors
 
 _lock = threading.Lock()  # numba compiles one kernel at a time
-_compiled: set[str] = set()  # texts of the kernels of this process
+_compiled: set[str] = set()  # texts of the kernels that this process has
 
 
 def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> Any:
@@ -49,7 +49,7 @@ def _kernel(text: str) -> ModuleType:
     identity = _identity(text)
     content = kernel_cache.load(identity)
     if content is not None:
-        # The content is what was saved; what it refers to may be gone if numba was patched without a new version.
+        # The content is intact, but may refer to names that a patched numba of the same version does not have.
         with suppress(Exception):
             return _compile(text, content)[0]
     module, content = _compile(text)
@@ -61,13 +61,13 @@ def _kernel(text: str) -> ModuleType:
 def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes | None]:
     """The kernel's module, compiled or loaded from the cache's content; and the content to save.
 
-    The content is None if the machine code holds addresses of this process, since no other process could load it.
+    The content is None if the machine code contains addresses of this process: no other process could load it.
     """
     from numba.core import serialize
 
     module = ModuleType(f"quadsim_kernel_{_fingerprint(text)[:20]}")
     sys.modules[module.__name__] = module  # numba finds the module of a loaded function by its name
-    exec(compile(text, "<quadsim kernel>", "exec"), module.__dict__)
+    exec(compile(text, "<quadsim kernel>", "exec", dont_inherit=True), module.__dict__)  # annotations are types
     loaded = None if content is None else pickle.loads(content)
     caches = {name: _FunctionCache(None if loaded is None else loaded[name]) for name in module.SIGNATURES}
     for name, signature in module.SIGNATURES.items():
@@ -81,7 +81,7 @@ def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes
 
 
 class _FunctionCache:
-    """A cache for numba's dispatcher, which loads machine code before it compiles, and saves it afterwards."""
+    """A cache for numba's dispatcher, which tries to load machine code before it compiles, and saves it afterwards."""
 
     cache_path = None
 
@@ -93,7 +93,7 @@ class _FunctionCache:
 
         if self.reduced is None:
             return None
-        target_context.refresh()  # as numba's own cache does: a context is initialized when it is first used
+        target_context.refresh()  # as numba's own cache does: a context is initialized lazily
         return CompileResult._rebuild(target_context, *self.reduced)
 
     def save_overload(self, signature: Any, result: Any) -> None:

@@ -1,6 +1,6 @@
 """Compiled kernels on disk: one file per kernel, with a checksum, in a folder that only its user can write.
 
-Loading a kernel means unpickling it and running its machine code, so a file is used only if it is what this user wrote:
+Loading a kernel means unpickling it and running its machine code, so a file is used only if this user wrote it:
 
 * The folder and the file belong to the effective user, and nobody else can write to them. Parents of the folder belong
   to the user or to root, and others can write there only if the sticky bit is set, as in /tmp. The folder and the file
@@ -52,7 +52,7 @@ def load(identity: str) -> bytes | None:
 
 
 def save(identity: str, content: bytes) -> None:
-    """Store the content, replacing what was there; without a usable folder, or on a full disk, log the reason."""
+    """Store the content, replacing an existing file; without a usable folder, or on a full disk, log the reason."""
     with _opened_folder(create=True) as folder:
         try:
             if folder is not None:
@@ -63,7 +63,7 @@ def save(identity: str, content: bytes) -> None:
 
 
 def has(identity: str) -> bool:
-    """Whether there is a trusted file of this identity. Its content is not read."""
+    """Whether there is a trusted file for this identity. Its content is not read."""
     with _opened_folder() as folder:
         return folder is not None and folder.has(_name(identity))
 
@@ -85,13 +85,13 @@ def _name(identity: str) -> str:
 
 
 def _digest(identity: str, content: bytes) -> bytes:
-    named = hashlib.sha256(identity.encode()).digest()
-    return hashlib.sha256(named + content).digest()
+    identity_digest = hashlib.sha256(identity.encode()).digest()
+    return hashlib.sha256(identity_digest + content).digest()
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """An open folder; without POSIX there are no descriptors of folders, and files are opened by their paths."""
+    """An open folder. Without POSIX, folders have no descriptors and files are opened by their paths."""
 
     path: Path
     descriptor: int | None
@@ -123,7 +123,7 @@ class _Folder:
             return False
 
     def write(self, name: str, content: bytes) -> None:
-        """Write and rename, as `_files` does, but relative to the open folder, so that no path is trusted twice."""
+        """Write and rename, as `_files` does, but relative to the open folder: its path is not resolved again."""
         temporary = f".{name}.{secrets.token_hex(8)}"
         try:
             with open(self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -136,7 +136,7 @@ class _Folder:
             raise
 
     def remove_leftovers(self) -> None:
-        """Remove temporary files of processes that were killed while they wrote."""
+        """Remove temporary files of processes that were killed while writing."""
         for name in os.listdir(self.path if self.descriptor is None else self.descriptor):
             if name.startswith(".") and ".kernel." in name:
                 with suppress(OSError):
@@ -147,14 +147,14 @@ class _Folder:
 
 @contextmanager
 def _opened_folder(*, create: bool = False) -> Iterator[_Folder | None]:
-    """The cache folder; None if it is absent, cannot be created or is not trusted."""
+    """The cache folder; None if it does not exist, cannot be created or is not trusted."""
     folder = None
     try:
         path = Path(os.path.realpath(folder_path()))
         if create:
             _make_folder(path)
         folder = _Folder(path, _open_folder(path) if POSIX else None)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: there is no home
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no home folder
         if create:
             _log_unusable(error)
     except UntrustedError as error:
@@ -168,11 +168,10 @@ def _opened_folder(*, create: bool = False) -> Iterator[_Folder | None]:
 
 def _make_folder(path: Path) -> None:
     """Create the folder and its missing parents, all of them private."""
-    if not path.exists():
-        if path.parent != path:
-            _make_folder(path.parent)
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
 
 
 def _open_folder(path: Path) -> int:
@@ -189,10 +188,10 @@ def _open_folder(path: Path) -> int:
 
 
 def _check_file(path: Path, state: os.stat_result) -> None:
-    """Raise unless this is a regular file that only the user can write, and that has no second name."""
+    """Raise unless this is a regular file that only the user can write, with a single link."""
     if POSIX:
         _check_owner(path, state, (os.geteuid(),))
-        if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:  # 0: replaced since it was opened
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:  # 0 if it was replaced after it was opened
             raise UntrustedError(f"{_shown(path)} is not a regular file with a single link")
 
 
@@ -205,20 +204,20 @@ def _check_owner(path: Path, state: os.stat_result, owners: tuple[int, ...], *, 
 
 
 def _shown(path: Path) -> str:
-    """The path on one line, from its end if it is long."""
+    """The path on one line; only its end if it is long."""
     text = repr(str(path))
     return text if len(text) <= MAX_PATH_SHOWN else "…" + text[1 - MAX_PATH_SHOWN :]
 
 
 def _log_unusable(error: Exception) -> None:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    with suppress(RuntimeError):  # there is no home
+    with suppress(RuntimeError):  # no home folder
         reason = f"{_shown(folder_path())}: {reason}"
     _log(f"kernels are compiled without a cache: {reason}")
 
 
 def _log(reason: str) -> None:
-    """Log the first reason of this process; in a worker process say nothing, since its parent has."""
+    """Log the first reason of this process; worker processes log nothing, since their parent does."""
     global _has_logged
     if not _has_logged and multiprocessing.parent_process() is None:
         _has_logged = True

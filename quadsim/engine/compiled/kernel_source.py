@@ -1,14 +1,15 @@
-"""The text of a kernel: four templates with an optimizer's rule put in.
+"""The text of a kernel: four templates with an optimizer's rule inserted.
 
 The templates are `kernel_parameters`, `simd`, `random` and `kernel_template`, joined in this order; the rule takes the
-place of `update` and `once_per_step`. Nothing of quadsim is imported in the text: numba's cache does not notice changes
-of imported functions. So the text, and its hash, cover everything that a kernel is made of.
+place of `update` and `once_per_step`. The text imports nothing from quadsim, since numba's cache does not notice
+changes of imported functions. So the text, and its hash, cover all code of a kernel.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -21,7 +22,6 @@ TEMPLATES = ("kernel_parameters", "simd", "random", "kernel_template")
 RULE_FUNCTIONS = ("update", "once_per_step")  # of the template, replaced by those of the optimizer
 RULE_ARGUMENTS = ("g", "w", "t", "random", "step")  # of a rule, besides its state, shared_state and settings
 WIDTHS = (1, 8, 32)  # lanes of a kernel
-_, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
 
 
 class Form(NamedTuple):
@@ -29,16 +29,15 @@ class Form(NamedTuple):
 
     width: int  # number of lanes
     noisy: bool = False  # gradients may have noise
-    shared_settings: bool = True  # lanes have the same settings except their learning rates: there is less to read
+    shared_settings: bool = True  # lanes have the same settings except their learning rates: less memory is read
 
 
 # With a single lane settings are always shared.
-FORMS = [Form(width, noisy, shared) for width in WIDTHS for noisy in (False, True) for shared in (True, False)
-         if shared or width > 1]  # fmt: skip
+FORMS = [Form(*form) for form in itertools.product(WIDTHS, (False, True), (True, False)) if form[0] > 1 or form[2]]
 
 
 def kernel_text(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> str:
-    """The text of a kernel: the templates with the rule of this optimizer. The others are those of a `Form`."""
+    """The text of a kernel: the templates with the rule of this optimizer. The other arguments are those of `Form`."""
     key = optimizer, Form(width, noisy, shared_settings)
     with _lock:
         text, rule = _texts.get(key, ("", None))
@@ -69,16 +68,16 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
 
     Raises unless each parameter and each function of the rule occurs exactly once.
     """
-    values, text, found = dict(parameters), "", []
+    values, text, replaced = dict(parameters), "", []
     for template in templates:
         lines = template.splitlines(keepends=True)
         for node in reversed(ast.parse(template).body):  # from the end, so that line numbers stay valid
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)]) if name in values:
-                    found.append(name)
+                    replaced.append(name)
                     replacement = [f"{name} = {values[name]!r}\n"]
                 case ast.FunctionDef(name=name) if name in RULE_FUNCTIONS:
-                    found.append(name)
+                    replaced.append(name)
                     replacement = []
                 case ast.ImportFrom(module=str(module)) if module.startswith("quadsim."):
                     replacement = []
@@ -89,16 +88,16 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
             first = min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
             lines[first - 1 : node.end_lineno] = replacement
         text += "".join(lines)
-    if sorted(found) != sorted([*values, *RULE_FUNCTIONS]):
+    if sorted(replaced) != sorted([*values, *RULE_FUNCTIONS]):
         raise RuntimeError(f"the kernel templates must define each of {[*values, *RULE_FUNCTIONS]} once")
     return text
 
 
-# ---- the loops around a rule
+# ---- the loops that call a rule
 
 UPDATE = "e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace"
 
-# LLVM unrolls a short loop of constant length before it could vectorise it; so `count` is not a constant.
+# `count` is not a constant: LLVM would unroll a short loop of constant length before it could vectorise it.
 UPDATE_COORDINATES = """from numba import carray
 
 
@@ -144,7 +143,7 @@ def once_per_step(shared_state, settings, lr_scale, t):
 
 
 def _update_coordinates(optimizer: type[Optimizer], form: Form) -> str:
-    """`update` for a rule of one coordinate: ROW_SIZE of them at a time; settings that lanes share are read once."""
+    """`update` for a rule of one coordinate: ROW_SIZE coordinates at a time; shared settings are read once."""
     index = "at + np.uintp(k)"
     values = {"g": f"g[{index}]", "w": f"(e[{index}] + minimizer[{index}])", "random": f"random[{index}]", "t": "t"}
     values |= {name: f"state[{s}, {index}]" for s, name in enumerate(optimizer.state)}
@@ -181,7 +180,7 @@ def _update_groups(optimizer: type[Optimizer]) -> str:
 
 
 def _once_per_step(optimizer: type[Optimizer], form: Form) -> str:
-    """`once_per_step` for all lanes; for the first one if they share their settings."""
+    """`once_per_step` for all lanes; only for the first one if they share their settings."""
     body = ["pass"]
     if optimizer.once_per_step is not None:
         by_coordinate = optimizer.scope == "coordinate"
@@ -204,9 +203,9 @@ def _once_per_step(optimizer: type[Optimizer], form: Form) -> str:
 
 
 def _through_stack(call: str, targets: list[str]) -> list[str]:
-    """Lines that evaluate the call for every k and hand what it returns to the targets.
+    """Lines that evaluate the call for every k and pass the results to the targets.
 
-    New values go to the stack first: then LLVM need not prove that the arrays of the loop do not overlap.
+    Results go to the stack first: then LLVM need not prove that the arrays of the loop do not overlap.
     """
     rows = [f"row{n}" for n in range(len(targets))]
     lines = [f"{row} = stack_row()" for row in rows]
@@ -220,9 +219,9 @@ def _call(name: str, function: Any, values: dict[str, str]) -> str:
 
 
 def _settings(optimizer: type[Optimizer], index: str) -> dict[str, str]:
-    """Where the rule's settings are; the learning rate is multiplied by the schedule's scale."""
-    found = {name: f"settings[{p}, {index}]" for p, name in enumerate(setting_names(optimizer))}
-    return {name: f"({at} * lr_scale)" if name == "lr" else at for name, at in found.items()}
+    """The expressions for the rule's settings; the learning rate is multiplied by the schedule's scale."""
+    expressions = {name: f"settings[{p}, {index}]" for p, name in enumerate(setting_names(optimizer))}
+    return {name: f"({at} * lr_scale)" if name == "lr" else at for name, at in expressions.items()}
 
 
 def _shared_state(optimizer: type[Optimizer], lane: str) -> dict[str, str]:
@@ -233,12 +232,12 @@ def _lines(lines: list[str], indent: int) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
-# ---- what a rule asks for
+# ---- the parameters of a rule
 
 
 @functools.cache
 def parameter_names(function: Any) -> list[str]:
-    """The parameters of a rule or a once_per_step."""
+    """The parameters of a rule or a once_per_step function."""
     return [parameter.name for parameter in rule_source.parameters(function)]
 
 

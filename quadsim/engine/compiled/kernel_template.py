@@ -1,8 +1,8 @@
 """Template 4 of 4 of a kernel: the step loop.
 
-`compiler` joins the texts of `kernel_parameters`, `simd`, `random` and this file, puts an optimizer's rule in place of
-`update` and `once_per_step`, which here are plain gradient descent, and compiles the result. A kernel takes arrays;
-it has no classes, files or defaults.
+`kernel_source` joins the texts of `kernel_parameters`, `simd`, `random` and this file, and puts an optimizer's rule in
+place of `update` and `once_per_step`, which here are plain gradient descent; `compiler` compiles the result. A kernel
+takes arrays; it has no classes, files or defaults. Start reading at `advance`.
 
 Lanes are runs that share a Hessian. WIDTH of them lie side by side in memory, so that the matrix-vector product
 becomes a matrix product.
@@ -11,7 +11,7 @@ becomes a matrix product.
 import math
 
 import numpy as np
-from numba import njit
+from numba import boolean, float64, int64, njit, uint64, void
 
 from quadsim.engine.compiled.kernel_parameters import (
     CONVERGED,
@@ -28,10 +28,11 @@ from quadsim.engine.compiled.kernel_parameters import (
 from quadsim.engine.compiled.random import GRADIENT, LABELS, add_gaussian, fill_uniform, sample_rows
 from quadsim.engine.compiled.simd import any_lane_needs_check, block_product, lane_sums
 
-ZERO, VANISHING, NORMAL = range(3)  # magnitude of a unit
+ZERO, VANISHING, NORMAL = range(3)  # magnitudes of a unit
 MIN_SAFE_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
 MIN_SAFE_VALUE = 1e-290  # below this a coordinate is about to leave float64's range
-UNIT_CHECK_INTERVAL = 16  # steps between two checks for units that underflow; from MIN_SAFE_VALUE it takes some more
+vector, matrix, cube, integers = float64[::1], float64[:, ::1], float64[:, :, ::1], int64[::1]  # contiguous arrays
+UNIT_CHECK_INTERVAL = 16  # steps between two checks for units that underflow; from MIN_SAFE_VALUE it takes more
 
 
 @njit(**JIT_INLINE)
@@ -48,7 +49,7 @@ def update(e, g, minimizer, random, state, settings, shared_state, groups, lr_sc
 
 @njit(**JIT_INLINE)
 def once_per_step(shared_state, settings, lr_scale, t):
-    """Update what the rule shares between coordinates."""
+    """Update the state that the rule shares between coordinates."""
 
 
 @njit(**JIT_INLINE)
@@ -60,7 +61,7 @@ def gradient(h, sizes, e, g, eg, gg):
 
 @njit(**JIT)
 def noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size, keys, step, status, workspace):
-    """The gradient that the rule sees, in workspace[0]: of a minibatch, with noisy labels, with additive noise.
+    """Compute the gradient that the rule sees, in workspace[0]: minibatch, noisy labels, additive noise.
 
     With A = X/√n, AᵀA = H, a minibatch B of k rows has the gradient (n/k) Σ a (aᵀe − noise) over its rows a.
     """
@@ -89,7 +90,7 @@ def noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size,
 
 @njit(**JIT)
 def lane_norm(gg, g, k):
-    """The gradient norm of lane k; scaled first where the squares underflow."""
+    """The gradient norm of lane k; scaled before squaring if squares would underflow."""
     if not gg < MIN_SAFE_SQUARE:
         return math.sqrt(gg)
     largest, total = 0.0, 0.0
@@ -103,8 +104,8 @@ def lane_norm(gg, g, k):
 
 
 @njit(**JIT)
-def begin(h, sizes, e, g, sums):
-    """Before the first step: g, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
+def begin(h: vector, sizes: integers, e: vector, g: vector, sums: matrix) -> void:
+    """Compute g at step 0, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
     gradient(h, sizes, e, g, sums[0], sums[1])
     for k in range(WIDTH):
         sums[2, k] = lane_norm(sums[1, k], g, k)
@@ -121,9 +122,9 @@ def lane_underflows(e, g, k):
 
 @njit(**JIT)
 def unit_underflows(e, g, k, units, checked_units, magnitudes):
-    """Whether a checked unit of lane k underflows: coordinates that are coupled with each other, and with no others.
+    """Whether a checked unit of lane k underflows. A unit is a set of coordinates coupled only with each other.
 
-    A unit at exactly zero has landed there: on its way out of range it would have been found before.
+    A unit at exactly zero was put there by a step: an underflow would have been detected before it.
     """
     for unit in range(magnitudes.size):
         magnitudes[unit] = ZERO
@@ -140,18 +141,10 @@ def unit_underflows(e, g, k, units, checked_units, magnitudes):
 
 
 @njit(**JIT)
-def at_zero(e, k):
-    for i in range(k, e.size, WIDTH):
-        if e[i] != 0.0:
-            return False
-    return True
-
-
-@njit(**JIT)
 def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite, norm, target_norm, always_noisy):
-    """The status of lane k at step t. Its own numbers decide, not which lane caused this check.
+    """The status of lane k at step t, which does not depend on the lane that caused this check.
 
-    Where noise moves a lane even from its minimum, zero is a point like any other.
+    If noise moves a lane even from its minimum (``always_noisy``), zero is not special.
     """
     if not finite:
         return DIVERGED
@@ -159,7 +152,7 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
         if norm <= target_norm and target_norm > 0:
             return CONVERGED
         return MAX_STEPS if t == last_step else RUNNING
-    if norm <= target_norm and (norm > 0 or at_zero(e, k)):  # else the gradient has underflowed, not the error
+    if norm <= target_norm and (norm > 0 or not e[k::WIDTH].any()):  # else the gradient has underflowed, not the error
         return CONVERGED
     check_units = t == last_step or t % UNIT_CHECK_INTERVAL == 0
     if lane_underflows(e, g, k) or (check_units and unit_underflows(e, g, k, units, checked_units, magnitudes)):
@@ -169,69 +162,65 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
 
 @njit(**JIT)
 def retire(e, state, final, k):
-    """Save the last point of lane k and set the lane to zero (or NaN): denormals would be slow."""
-    for i in range(k, e.size, WIDTH):
-        final[i] = e[i]
-        e[i] = 0.0
-        for s in range(state.shape[0]):
-            state[s, i] = 0.0
+    """Save the last point of lane k and set the lane to zero, since denormals would be slow."""
+    final[k::WIDTH] = e[k::WIDTH]
+    e[k::WIDTH] = 0.0
+    state[:, k : e.size : WIDTH] = 0.0
 
 
 @njit(**JIT)
 def advance(
     # problem
-    h,  # the blocks, row after row, one after the other; for one lane by groups of rows, see `simd.rows_product`
-    sizes,  # (blocks,)
-    minimizer,  # (d * lanes,)
+    h: vector,  # the blocks, row by row, one after the other; for one lane by groups of rows, see `simd.rows_product`
+    sizes: integers,  # (blocks,)
+    minimizer: vector,  # (d * lanes,)
     # lanes
-    e,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
-    g,  # (d * lanes,) scratch: the gradient at e
-    state,  # (names, d * lanes) the rule's state of each coordinate
-    settings,  # (names, groups, ROW_SIZE) the lanes' settings, repeated; for one lane by coordinate: (names, 1, d)
-    shared_state,  # (names, ROW_SIZE) the rule's state of the step, repeated; first column only if settings are shared
-    groups,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
+    e: vector,  # (d * lanes,) w - minimizer, the lanes of a coordinate side by side
+    g: vector,  # (d * lanes,) scratch: the gradient at e
+    state: matrix,  # (names, d * lanes) the rule's state of each coordinate
+    settings: cube,  # (names, groups, ROW_SIZE) the lanes' settings, repeated; for one lane (names, 1, d)
+    shared_state: matrix,  # (names, ROW_SIZE) the rule's shared state, repeated; column 0 if settings are shared
+    groups: integers,  # the sizes of the groups that share settings: the blocks; for one lane all coordinates
     # steps
-    schedule,  # lr_scale: one for all steps, or one for each from step t on
-    sqrt_hessian,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
-    sqrt_hessian_t,  # the blocks of Aᵀ
-    noise,  # (2,) scales of the noise: of the gradient, of the labels
-    batch_size,  # rows in a minibatch; 0 for all of them
-    keys,  # (lanes, 2) of the runs' random streams
-    offsets,  # (d * lanes,) each coordinate's offset in the rule's own random stream
-    workspace,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
-    rule_workspace,  # (4 + names, largest group) for rules that take whole blocks
+    schedule: vector,  # lr_scale: one for all steps, or one for each from step t on
+    sqrt_hessian: vector,  # the blocks of A, AᵀA = H, whose rows are the examples of minibatches
+    sqrt_hessian_t: vector,  # the blocks of Aᵀ
+    noise: vector,  # (2,) scales of the noise: of the gradient, of the labels
+    batch_size: int64,  # rows in a minibatch; 0 for all of them
+    keys: uint64[:, ::1],  # (lanes, 2) of the runs' random streams
+    offsets: integers,  # (d * lanes,) each coordinate's offset in the rule's random stream
+    workspace: matrix,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
+    rule_workspace: matrix,  # (4 + names, largest group) for rules that take whole blocks
     # when to stop
-    t,  # the step of e
-    until,  # the step to return at
-    last_step,  # max_steps
-    tol,
-    first_norm,  # (lanes,) gradient norm at step 0
-    max_loss,  # (lanes,) a larger loss has diverged
-    units,  # (d,) the unit that a coordinate belongs to
-    checked_units,  # (units, lanes) units that must not underflow
-    magnitudes,  # (units,) scratch
+    t: int64,  # the step of e
+    until: int64,  # the step to return at
+    last_step: int64,  # max_steps
+    tol: float64,
+    first_norm: vector,  # (lanes,) gradient norm at step 0
+    max_loss: vector,  # (lanes,) a larger loss counts as diverged
+    units: integers,  # (d,) the unit that a coordinate belongs to
+    checked_units: boolean[:, ::1],  # (units, lanes) units that must not underflow
+    magnitudes: integers,  # (units,) scratch
     # record
-    marks,  # steps to record at, increasing, the last one beyond last_step
-    cursor,  # (1,) index of the next mark
-    loss_at,  # (marks, lanes)
-    norm_at,  # (marks, lanes)
-    status,  # (lanes,)
-    stopped,  # (lanes,) the step at which the lane stopped, -1 before
-    final,  # (d * lanes,) e at that step
-    final_loss_norm,  # (2, lanes)
-    sums,  # (4, lanes) scratch
-):
-    """Run every lane from step t to step `until` or to its own end; return the step reached."""
+    marks: integers,  # steps to record, increasing; the last one is beyond last_step
+    cursor: integers,  # (1,) index of the next mark
+    loss_at: matrix,  # (marks, lanes)
+    norm_at: matrix,  # (marks, lanes)
+    status: integers,  # (lanes,)
+    stopped: integers,  # (lanes,) the step at which the lane stopped, -1 before
+    final: vector,  # (d * lanes,) e at that step
+    final_loss_norm: matrix,  # (2, lanes)
+    sums: matrix,  # (4, lanes) scratch
+) -> int64:
+    """Run every lane from step t to step `until` or until it stops; return the step reached."""
     eg, gg, min_gg, max_eg = sums[0], sums[1], sums[2], sums[3]
-    first_step, running, check_units = t, 0, False
+    first_step, running, check_units = t, 0, checked_units.any()
     always_noisy = NOISY and noise[0] + noise[1] > 0
     for k in range(WIDTH):
-        # A lane with gg > min_gg and eg < max_eg runs on without further checks.
+        # A lane with gg > min_gg and eg < max_eg continues without further checks.
         min_gg[k] = max((tol * first_norm[k]) ** 2 * (1 + 1e-12), MIN_SAFE_SQUARE)
         max_eg[k] = 2 * max_loss[k]
         running += status[k] == RUNNING
-        for unit in range(magnitudes.size):
-            check_units |= checked_units[unit, k]
     while running:
         gradient(h, sizes, e, g, eg, gg)
         check_lanes = t == last_step or (check_units and t % UNIT_CHECK_INTERVAL == 0)
@@ -265,22 +254,18 @@ def advance(
             noisy_gradient(e, g, sizes, sqrt_hessian, sqrt_hessian_t, noise, batch_size, keys, t, status, workspace)
         if RANDOM:
             fill_uniform(workspace[3], offsets, keys, t, status)
-        once_per_step(shared_state, settings, lr_scale, float(t))
-        seen = workspace[0] if NOISY else g
+        seen, random, step = workspace[0] if NOISY else g, workspace[3], float(t)
+        once_per_step(shared_state, settings, lr_scale, step)
         update(
-            e, seen, minimizer, workspace[3], state, settings, shared_state, groups, lr_scale, float(t), status,
-            rule_workspace,
-        )  # fmt: skip
+            e, seen, minimizer, random, state, settings, shared_state, groups, lr_scale, step, status, rule_workspace
+        )
     return t
 
 
-SIGNATURES = {  # of the functions that are compiled and called from Python; the others are compiled into these
-    "begin": "void(float64[::1], int64[::1], float64[::1], float64[::1], float64[:,::1])",
-    "advance": (
-        "int64(float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[:,::1], float64[:,:,::1],"
-        " float64[:,::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, uint64[:,::1],"
-        " int64[::1], float64[:,::1], float64[:,::1], int64, int64, int64, float64, float64[::1], float64[::1],"
-        " int64[::1], boolean[:,::1], int64[::1], int64[::1], int64[::1], float64[:,::1], float64[:,::1], int64[::1],"
-        " int64[::1], float64[::1], float64[:,::1], float64[:,::1])"
-    ),
-}
+def signature(function):
+    *arguments, result = function.py_func.__annotations__.values()
+    return result(*arguments)
+
+
+# Of the functions that are compiled and called from Python; the others are compiled into these.
+SIGNATURES = {"begin": signature(begin), "advance": signature(advance)}

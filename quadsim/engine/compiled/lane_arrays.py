@@ -1,20 +1,20 @@
-"""The arrays of a kernel: packing runs into them, advancing them, reading the results.
+"""The arrays of a kernel: pack runs into them, advance them, read the results.
 
-`kernel_template.advance` documents the arrays. The input has been checked by `engine.solver`.
+`kernel_template.advance` documents the arrays. `engine.solver` has checked the input.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import numpy as np
 
 from quadsim.engine.compiled.kernel_source import requested_names, setting_names
-from quadsim.engine.trajectory import DIVERGENCE_FACTOR, Status, Trajectory
+from quadsim.engine.trajectory import DIVERGENCE_FACTOR, Status, Trajectory, record_marks
 from quadsim.optimizers import Optimizer
 from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -23,46 +23,46 @@ from quadsim.problems.noise import Noise, run_key
 PAGE_BYTES, LINE_BYTES = 4096, 64
 STAGGER_BYTES = 512  # between the starts of arrays within their pages
 
+Progress = Callable[[int], None]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Lane:
-    """One run: its index in the caller's order, its optimizer with the lr filled in, and its start as an error."""
+    """One run: its optimizer, its start as an error, and its seed."""
 
-    number: int
     optimizer: Optimizer
     error: np.ndarray
-    seed: int | None
-
-    @property
-    def noise_seed(self) -> int:
-        return 0 if self.seed is None else self.seed
+    seed: int
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all lanes of a call share."""
+    """What the runs of a call on one problem share."""
 
     problem: BlockQuadratic
-    max_steps: int
+    max_steps: Any  # int; None lets a closed form take as many steps as it needs
     tol: float
-    marks: np.ndarray  # the steps to record, and one beyond max_steps
+    record: str | int
     noise: Noise
     schedule: Schedule
-    progress: Callable[[int], None] | None
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    seeded: bool  # whether the problem or the starts come from the seeds
+    threads: int
+    progress: Progress  # raises KeyboardInterrupt if the call was cancelled
+    cancelled: Event
 
 
 class LaneArrays:
-    """A batch of lanes as the arrays of a kernel."""
+    """A batch of lanes as the arguments of a kernel: attributes with the names of the parameters of `advance`."""
 
     def __init__(self, job: Job, batch: list[Lane], kernel: Any) -> None:
         problem, width = job.problem, kernel.WIDTH
-        self.job, self.batch, self.kernel, self.kind, self.t = job, batch, kernel, type(batch[0].optimizer), 0
+        self.job, self.batch, self.kernel, self.kind = job, batch, kernel, type(batch[0].optimizer)
+        self.t, self.last_step, self.tol, self.batch_size = 0, job.max_steps, job.tol, job.noise.batch or 0
         lanes = batch + [batch[-1]] * (width - len(batch))  # padding: computed, but never read
-        self.blocks, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
-        self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())  # (d * width,)
+        self.h, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
+        self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())
         self.g, self.sums = _aligned(np.zeros_like(self.e), 4), np.zeros((4, width))
-        kernel.begin(self.blocks, self.sizes, self.e, self.g, self.sums)
+        kernel.begin(self.h, self.sizes, self.e, self.g, self.sums)
         self.first_norm = self.sums[2].copy()
         with np.errstate(over="ignore"):
             self.max_loss = DIVERGENCE_FACTOR * np.maximum(0.5 * self.sums[0], problem.lipschitz)
@@ -71,94 +71,76 @@ class LaneArrays:
         self.minimizer = _aligned(np.repeat(problem.minimizer, width), 6)
         self.units = np.zeros(problem.dim, dtype=np.int64) if self.kind.homogeneous else problem.units()
         self.checked_units = np.zeros((self.units.max() + 1, width), dtype=bool)
-        if not self.kind.homogeneous:  # a homogeneous method may put a unit on its minimum; others are checked
+        if not self.kind.homogeneous:  # a homogeneous method may let a unit underflow
             for k, lane in enumerate(lanes):
                 self.checked_units[self.units[lane.error != 0], k] = True
-        self.cursor = np.zeros(1, dtype=np.int64)
-        self.loss_at, self.norm_at = np.zeros((job.marks.size, width)), np.zeros((job.marks.size, width))
+        self.magnitudes, self.cursor = np.zeros(len(self.checked_units), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.marks = np.append(record_marks(job.record, job.max_steps), np.iinfo(np.int64).max)  # one beyond the end
+        self.loss_at, self.norm_at = np.zeros((self.marks.size, width)), np.zeros((self.marks.size, width))
         self.status, self.stopped = np.zeros(width, dtype=np.int64), np.full(width, -1, dtype=np.int64)
         self.status[len(batch) :], self.stopped[len(batch) :] = kernel.MAX_STEPS, 0
-        self.final, self.final_loss_norm = np.zeros(problem.dim * width), np.zeros((2, width))
+        self.final, self.final_loss_norm = np.zeros_like(self.e), np.zeros((2, width))
 
     def _pack_rule(self, lanes: list[Lane]) -> None:
-        """What the rule needs at step 0, given the first gradients: state, settings, shared_state and groups."""
+        """The rule's arrays at step 0, given the first gradients: state, settings, shared_state and groups."""
         kind, problem, sizes, width = self.kind, self.job.problem, self.sizes, len(lanes)
-        names, row_size = setting_names(kind), self.kernel.ROW_SIZE
-        optimizers = [lane.optimizer for lane in lanes]
-        values = {name: [getattr(optimizer, name) for optimizer in optimizers] for name in names}
-        everything = np.array([problem.dim], dtype=np.int64)
-        if kind.scope != "coordinate":
-            self.groups = sizes if kind.scope == "block" else everything
-            shared_shape, settings_shape = (len(kind.shared_state), width), (len(names), len(self.groups), width)
-        elif width == 1:  # settings by coordinate, so that one loop updates all of them
-            self.groups = everything
-            shared_shape, settings_shape = (len(kind.shared_state), 1), (len(names), 1, problem.dim)
-        else:  # settings by block if these differ; the lanes' repeated to the length of a row
-            by_block = any(isinstance(value, tuple) for lane_values in values.values() for value in lane_values)
-            self.groups = sizes if by_block else everything
-            shared_shape, settings_shape = (len(kind.shared_state), row_size), (len(names), len(self.groups), row_size)
-        self.shared_state, self.settings = _aligned(np.zeros(shared_shape), 7), _aligned(np.zeros(settings_shape), 3)
-        self.rule_workspace = np.zeros((4 + len(kind.state), self.groups.max()))
+        names, optimizers = setting_names(kind), [lane.optimizer for lane in lanes]
+        values = [[getattr(optimizer, name) for optimizer in optimizers] for name in names]
+        several = any(isinstance(value, tuple) for row in values for value in row)  # one value for each block
+        by_coordinate = kind.scope == "coordinate"
+        single = by_coordinate and width == 1  # settings by coordinate, so that one loop updates all of them
+        by_block = kind.scope == "block" or (by_coordinate and several and not single)
+        self.groups = sizes if by_block else np.array([problem.dim], dtype=np.int64)
+        columns = self.kernel.ROW_SIZE if by_coordinate and not single else width  # lanes, repeated to fill a row
 
-        row_bytes = (
-            -(-problem.dim * width * 8 // PAGE_BYTES) * PAGE_BYTES + STAGGER_BYTES
-        )  # of whole vectors, staggered
+        shared = np.array([optimizer.first_shared_state() for optimizer in optimizers]).reshape(width, -1).T
+        self.shared_state = _aligned(np.tile(shared, columns // width), 7)
+        shape = len(names), len(self.groups), problem.dim if single else columns
+        self.settings = _aligned(np.zeros(shape), 3)
+        for p, row in enumerate(values):
+            by_lane = np.array([value if isinstance(value, tuple) else (value,) * len(sizes) for value in row])
+            if single:
+                self.settings[p, 0] = np.repeat(by_lane[0], sizes)
+            else:
+                self.settings[p] = np.tile(by_lane.T[: len(self.groups)], columns // width)
+
+        row_bytes = -(-self.e.nbytes // PAGE_BYTES) * PAGE_BYTES + STAGGER_BYTES  # of whole vectors, staggered
         self.state = _aligned(np.zeros((len(kind.state), row_bytes // 8)), 1)
         for k, optimizer in enumerate(optimizers):
             for s, first in enumerate(optimizer.first_state(self.g[k::width].copy())):
-                self.state[s, k : problem.dim * width : width] = first
-        shared = np.array([optimizer.first_shared_state() for optimizer in optimizers]).reshape(width, -1).T
-        self.shared_state[:] = np.tile(shared, shared_shape[1] // width)
-        for p, name in enumerate(names):
-            if any(isinstance(value, tuple) for value in values[name]):
-                by_lane = np.array([np.broadcast_to(value, sizes.shape) for value in values[name]]).T  # (blocks, lanes)
-            else:
-                by_lane = np.tile(values[name], (len(self.groups), 1))
-            if kind.scope == "coordinate" and width == 1:
-                counts = sizes if len(by_lane) == len(sizes) > 1 else problem.dim
-                self.settings[p, 0] = np.repeat(by_lane[:, 0], counts)
-            else:
-                self.settings[p] = np.tile(by_lane, settings_shape[2] // width)
+                self.state[s, k : self.e.size : width] = first
+        self.rule_workspace = np.zeros((4 + len(kind.state), self.groups.max()))
 
     def _pack_noise(self, lanes: list[Lane]) -> None:
-        noise, problem, width = self.job.noise, self.job.problem, len(lanes)
+        noise, problem = self.job.noise, self.job.problem
         examples = noise.examples(problem)
         self.sqrt_hessian = _flat(self.kernel, examples)
         self.sqrt_hessian_t = _flat(self.kernel, [block.T for block in examples])
-        self.noise_scales = noise.kernel_scales(problem.dim)
+        self.noise = noise.kernel_scales(problem.dim)
+        self.offsets, self.keys = np.zeros(0, dtype=np.int64), np.zeros((len(lanes), 2), dtype=np.uint64)
         random = "random" in requested_names(self.kind)
-        self.offsets = np.zeros(self.e.size if random else 0, dtype=np.int64)
         if random:
-            by_block = np.repeat(np.arange(len(problem.sizes)), problem.sizes)
-            for k, lane in enumerate(lanes):
-                is_block = lane.optimizer.random_by == "block"
-                self.offsets[k::width] = by_block if is_block else np.arange(problem.dim)
-        self.keys = np.zeros((width, 2), dtype=np.uint64)
-        if noise.any or random:
-            self.keys[:] = [run_key(lane.noise_seed) for lane in lanes]
+            by_block = np.repeat(np.arange(len(self.sizes)), self.sizes)
+            offsets = {"block": by_block, "coordinate": np.arange(problem.dim)}
+            self.offsets = np.stack([offsets[lane.optimizer.random_by] for lane in lanes], axis=1).ravel()
+        self.random = random or noise.any
+        if self.random:
+            self.keys[:] = [run_key(lane.seed) for lane in lanes]
         self.workspace = _aligned(np.zeros((4, self.e.size)), 5)
 
     @property
     def running(self) -> bool:
-        """Whether a lane has not ended yet."""
+        """Whether a lane has not stopped yet."""
         return bool((self.status == self.kernel.RUNNING).any())
 
     def advance(self, until: int) -> int:
-        """Run to step `until`, or to the lanes' ends; return the step reached."""
+        """Run to step `until`, or until all lanes stop; return the step reached."""
         job, schedule = self.job, np.ones(1)
         if job.schedule.changes:  # at least two values, since the kernel takes a single one for all steps
             schedule = job.schedule.factors(self.t + 1, max(until, self.t + 2), job.max_steps)
-        magnitudes = np.zeros(len(self.checked_units), dtype=np.int64)
-        self.t = self.kernel.advance(
-            self.blocks, self.sizes, self.minimizer,
-            self.e, self.g, self.state, self.settings, self.shared_state, self.groups,
-            schedule, self.sqrt_hessian, self.sqrt_hessian_t, self.noise_scales, job.noise.batch or 0, self.keys,
-            self.offsets, self.workspace, self.rule_workspace,
-            self.t, until, job.max_steps, job.tol, self.first_norm, self.max_loss, self.units, self.checked_units,
-            magnitudes,
-            job.marks, self.cursor, self.loss_at, self.norm_at, self.status, self.stopped, self.final,
-            self.final_loss_norm, self.sums,
-        )  # fmt: skip
+        arguments = {**vars(self), "until": until, "schedule": schedule}
+        code = self.kernel.advance.py_func.__code__
+        self.t = self.kernel.advance(*(arguments[name] for name in code.co_varnames[: code.co_argcount]))
         return self.t
 
     def trajectories(self) -> list[Trajectory]:
@@ -170,13 +152,13 @@ class LaneArrays:
         """Lane k's record: the marks before its end, and the end itself if its values are finite."""
         job, problem, stopped = self.job, self.job.problem, int(self.stopped[k])
         final_loss, final_norm = self.final_loss_norm[:, k].tolist()
-        before = int(np.searchsorted(job.marks, stopped))
+        before = int(np.searchsorted(self.marks, stopped))
         end = math.isfinite(final_loss) and math.isfinite(final_norm)
         loss = np.append(self.loss_at[:before, k], [final_loss] * end)
         norms = np.append(self.norm_at[:before, k], [final_norm] * end)
         error = self.final[k :: self.status.size].copy()
         return Trajectory(
-            steps=np.append(job.marks[:before], [stopped] * end).astype(np.int64),
+            steps=np.append(self.marks[:before], [stopped] * end).astype(np.int64),
             loss=loss,
             grad_norm=norms,
             log_loss=np.log(loss),
@@ -190,7 +172,7 @@ class LaneArrays:
             minimizer=problem.minimizer_kind,
             optimizer=lane.optimizer,
             problem=problem.name,
-            seed=lane.seed,
+            seed=lane.seed if job.seeded or self.random else None,
             tol=job.tol,
             max_steps=job.max_steps,
             engine="compiled",
@@ -200,7 +182,7 @@ class LaneArrays:
 
 
 def _flat(kernel: Any, blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Blocks one after the other, in the order in which the kernel reads them."""
+    """The blocks one after the other, in the order in which the kernel reads them."""
     parts = [part for block in blocks for part in _row_groups(kernel, block)]
     return np.concatenate([np.ravel(part) for part in parts]) if parts else np.zeros(0)
 
@@ -222,8 +204,8 @@ def _row_groups(kernel: Any, block: np.ndarray) -> list[np.ndarray]:
 def _aligned(array: np.ndarray, slot: int = 0) -> np.ndarray:
     """A copy that starts on a cache line, padded to a whole vector, in one of eight slots of a page.
 
-    A vector that straddles two cache lines is loaded twice. And a processor first takes addresses that agree in their
-    last 12 bits for the same one (4K aliasing), so arrays that are used together have different slots.
+    A vector that straddles two cache lines is loaded twice. Addresses that agree in their last 12 bits look equal to
+    the processor at first (4K aliasing), so arrays that are used together have different slots.
     """
     buffer = np.empty(array.nbytes + PAGE_BYTES + LINE_BYTES, dtype=np.uint8)
     start = (slot * STAGGER_BYTES - buffer.ctypes.data) % PAGE_BYTES

@@ -1,9 +1,8 @@
-"""Which line of a user's rule gave NaN: the run is repeated up to that step, and the step is taken in Python."""
+"""Find the line of a user-defined rule that gave NaN: repeat the run up to that step, and take the step in Python."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,19 @@ from quadsim.engine.compiled.kernel_source import parameter_names, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.optimizers import rule_errors
 
-MAX_STEPS_BACK = 16  # from a lane's end to the step in which the rule gave NaN
+MAX_STEPS_BACK = 16  # from the last step of a lane to the step at which the rule gave NaN
 
 
 def find_nan(job: Job, lane: Lane, last_step: int) -> None:
-    """Raise with the line of the rule that gave NaN in one of the last steps of a lane, if one did."""
-    job, kernel = replace(job, marks=job.marks[-1:]), compiler.kernel(type(lane.optimizer), 1, job.noise.any)
-    for step in range(last_step, max(last_step - MAX_STEPS_BACK, 0), -1):
-        arrays = LaneArrays(job, [lane], kernel)
-        arrays.advance(step - 1)
-        if not np.isnan(arrays.state).any() and not np.isnan(arrays.shared_state).any():
+    """Raise with the line of the rule if it gave NaN in one of the last steps of a lane."""
+    arrays = LaneArrays(job, [lane], compiler.kernel(type(lane.optimizer), 1, job.noise.any))
+    arrays.advance(max(last_step - MAX_STEPS_BACK, 0))
+    while arrays.t < last_step:
+        e, g, state, shared_state = (array.copy() for array in (arrays.e, arrays.g, arrays.state, arrays.shared_state))
+        step = arrays.advance(arrays.t + 1)  # also computes the noise and the shared_state of this step
+        if np.isnan(arrays.state).any() or np.isnan(arrays.shared_state).any():
             break
     kind, problem = arrays.kind, job.problem
-    e, g, state, shared_state = (array.copy() for array in (arrays.e, arrays.g, arrays.state, arrays.shared_state))
-    arrays.advance(step)  # for the noise and the shared_state of this step
     lr_scale = job.schedule.factors(step, step, job.max_steps)[0]
     seen = arrays.workspace[0] if job.noise.any else g
     before = {name: shared_state[c, 0] for c, name in enumerate(kind.shared_state)}

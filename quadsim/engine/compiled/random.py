@@ -1,8 +1,8 @@
 """Template 3 of 4 of a kernel: counter-based random numbers.
 
-A run's random numbers depend on its key (drawn from its seed), the step and what they are for: not on the optimizer,
-on the lanes beside it or on threads. They are those of numpy's Philox generator; `quadsim.problems.noise` computes the
-same ones in numpy.
+A run's random numbers depend on its key (drawn from its seed), the step and their use; not on the optimizer, on other
+lanes or on threads. They are those of numpy's Philox generator; `quadsim.problems.noise` computes the same numbers in
+numpy.
 """
 
 import math
@@ -13,7 +13,7 @@ from numba import njit
 from quadsim.engine.compiled.kernel_parameters import JIT, RUNNING, WIDTH
 from quadsim.engine.compiled.simd import multiply_high
 
-BATCH, GRADIENT, LABELS, RULE = range(4)  # what a stream is for: the third word of its counter
+BATCH, GRADIENT, LABELS, RULE = range(4)  # uses of a stream: the third word of its counter
 
 
 @njit(**JIT)
@@ -39,36 +39,58 @@ def uniform(word):
     return np.float64(word >> np.uint64(11)) * 2.0**-53
 
 
+# Coefficients of the numerator and the denominator of AS 241, highest power first: |q| <= 0.425, r <= 5, r > 5.
+CENTRE = (
+    (2.5090809287301226727e3, 5.2264952788528545610e3),
+    (3.3430575583588128105e4, 2.8729085735721942674e4),
+    (6.7265770927008700853e4, 3.9307895800092710610e4),
+    (4.5921953931549871457e4, 2.1213794301586595867e4),
+    (1.3731693765509461125e4, 5.3941960214247511077e3),
+    (1.9715909503065514427e3, 6.8718700749205790830e2),
+    (1.3314166789178437745e2, 4.2313330701600911252e1),
+    (3.3871328727963666080e0, 1.0),
+)
+TAIL = (
+    (7.74545014278341407640e-4, 1.05075007164441684324e-9),
+    (2.27238449892691845833e-2, 5.47593808499534494600e-4),
+    (2.41780725177450611770e-1, 1.51986665636164571966e-2),
+    (1.27045825245236838258e0, 1.48103976427480074590e-1),
+    (3.64784832476320460504e0, 6.89767334985100004550e-1),
+    (5.76949722146069140550e0, 1.67638483018380384940e0),
+    (4.63033784615654529590e0, 2.05319162663775882187e0),
+    (1.42343711074968357734e0, 1.0),
+)
+FAR_TAIL = (
+    (2.01033439929228813265e-7, 2.04426310338993978564e-15),
+    (2.71155556874348757815e-5, 1.42151175831644588870e-7),
+    (1.24266094738807843860e-3, 1.84631831751005468180e-5),
+    (2.65321895265761230930e-2, 7.86869131145613259100e-4),
+    (2.96560571828504891230e-1, 1.48753612908506148525e-2),
+    (1.78482653991729133580e0, 1.36929880922735805310e-1),
+    (5.46378491116411436990e0, 5.99832206555887937690e-1),
+    (6.65790464350110377720e0, 1.0),
+)
+
+
+@njit(**JIT)
+def horner(coefficients, r):
+    """The values of two polynomials at r."""
+    top, bottom = coefficients[0]
+    for a, b in coefficients[1:]:
+        top = top * r + a
+        bottom = bottom * r + b
+    return top, bottom
+
+
 @njit(**JIT)
 def gaussian(word):
     """A standard normal number by inversion of a uniform one: Wichura's AS 241 (1988)."""
     q = (np.float64(word >> np.uint64(12)) + 0.5) * 2.0**-52 - 0.5  # exact, and never ±½
     if abs(q) <= 0.425:
-        r = 0.180625 - q * q
-        top = ((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
-            + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
-            + 1.3314166789178437745e2) * r + 3.3871328727963666080e0  # fmt: skip
-        bottom = ((((((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
-            + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
-            + 4.2313330701600911252e1) * r + 1.0  # fmt: skip
+        top, bottom = horner(CENTRE, 0.180625 - q * q)
         return q * top / bottom
     r = math.sqrt(-math.log(0.5 - abs(q)))
-    if r <= 5.0:
-        r -= 1.6
-        top = ((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r
-            + 1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r
-            + 4.63033784615654529590e0) * r + 1.42343711074968357734e0  # fmt: skip
-        bottom = ((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r
-            + 1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r
-            + 2.05319162663775882187e0) * r + 1.0  # fmt: skip
-    else:
-        r -= 5.0
-        top = ((((((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r
-            + 2.65321895265761230930e-2) * r + 2.96560571828504891230e-1) * r + 1.78482653991729133580e0) * r
-            + 5.46378491116411436990e0) * r + 6.65790464350110377720e0  # fmt: skip
-        bottom = ((((((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r
-            + 7.86869131145613259100e-4) * r + 1.48753612908506148525e-2) * r + 1.36929880922735805310e-1) * r
-            + 5.99832206555887937690e-1) * r + 1.0  # fmt: skip
+    top, bottom = horner(TAIL, r - 1.6) if r <= 5.0 else horner(FAR_TAIL, r - 5.0)
     return math.copysign(top / bottom, q)
 
 
@@ -76,7 +98,7 @@ def gaussian(word):
 def sample_rows(weights, k, batch_size, key, step):
     """Give the rows of lane k's minibatch the weight n/batch_size and the others 0; sampled by Floyd's algorithm."""
     n = weights.size // WIDTH
-    draws = min(batch_size, n - batch_size)  # draw whichever is fewer: the rows taken, or those left out
+    draws = min(batch_size, n - batch_size)  # draw the rows of the minibatch or the others, whichever are fewer
     drawn, other = (n / batch_size, 0.0) if draws == batch_size else (0.0, n / batch_size)
     for row in range(n):
         weights[row * WIDTH + k] = other
@@ -101,7 +123,7 @@ def add_gaussian(values, k, scale, key, step, use):
 
 @njit(**JIT)
 def fill_uniform(random, offsets, keys, step, status):
-    """A uniform number for each coordinate: the one at its offset in the rule's own stream."""
+    """A uniform number for each coordinate: the one at its offset in the rule's stream."""
     for k in range(WIDTH):
         if status[k] != RUNNING:
             continue

@@ -1,8 +1,8 @@
-"""Template 2 of 4 of a kernel: SIMD intrinsics in LLVM IR, and the block product made of them.
+"""Template 2 of 4 of a kernel: SIMD intrinsics in LLVM IR, and the block product that uses them.
 
 Every sum runs over the coordinates in one fixed order of fused multiply-adds, whether one lane is computed or 32. So a
-lane's numbers are the same to the last bit whatever runs beside it, and on every machine with IEEE 754 arithmetic.
-docs/kernels.md says what each intrinsic is worth.
+lane's numbers are bit-identical whatever lanes run beside it, and on every machine with IEEE 754 arithmetic.
+docs/kernels.md has the speedup of each intrinsic.
 
 Arrays hold the lanes of a coordinate side by side: coordinate i of lane k is at ``i * WIDTH + k``.
 """
@@ -65,7 +65,7 @@ def _data(context, builder, signature, args, which):
     return [context.make_array(signature.args[q])(context, builder, args[q]).data for q in which]
 
 
-# ---- rows: what a rule computes goes to the stack first, then to an array
+# ---- rows: the results of a rule go to the stack first, then to an array
 
 
 @intrinsic
@@ -73,9 +73,9 @@ def stack_row(typingctx):
     """A pointer to ROW_SIZE floats on the stack: LLVM knows that nothing else points there, and vectorises."""
 
     def codegen(context, builder, signature, args):
-        with builder.goto_entry_block():  # once per call, and without the zeros that numba's own way would write
+        with builder.goto_entry_block():  # once per call, and uninitialized: numba would write zeros
             row = builder.alloca(ir.ArrayType(ir.DoubleType(), ROW_SIZE))
-        row.align = 64  # a vector that straddles two cache lines is moved twice
+        row.align = 64  # a vector that straddles two cache lines is loaded twice
         return builder.bitcast(row, ir.DoubleType().as_pointer())
 
     return types.CPointer(types.float64)(), codegen
@@ -114,7 +114,7 @@ def _subtract(builder, data, target, row, offset):
 
 
 def _repeat(builder, data, target, row, offset):
-    lanes = offset.type(offset.constant % max(WIDTH, VECTOR_SIZE))  # the stack row has one number for each lane
+    lanes = offset.type(offset.constant % max(WIDTH, VECTOR_SIZE))  # the stack row has one number per lane
     _store(builder, _load(builder, row, lanes, VECTOR_SIZE), data, target)
 
 
@@ -195,7 +195,7 @@ def block_product(a, sizes, e, g):
             few_rows(a, e, g, base, low, i, n)
             i += FEW_ROWS
         while i < n:
-            last_rows(a, e, g, base, low, i, n)  # what it writes beyond the block's end, the next block overwrites
+            last_rows(a, e, g, base, low, i, n)  # the next block overwrites what this writes beyond the block's end
             i += LAST_ROWS
         base += n * i
         low += n

@@ -1,4 +1,4 @@
-"""Modes in closed form, against mpmath at 50 digits, float inputs taken as exact."""
+"""Modes in closed form against mpmath with 50 digits; float inputs are taken as exact."""
 
 import mpmath as mp
 import numpy as np
@@ -13,7 +13,7 @@ HORIZONS = (10**3, 10**5, 10**6, 10**9, 10**12)
 
 
 def factor(kind, lr, momentum, curvature, t):
-    """p_t by squaring the matrix that takes (p_s+1, p_s) one step on: no roots, no cases."""
+    """p_t by squaring the matrix that advances (p_s+1, p_s) by one step: no roots, no cases."""
     a = mp.mpf(lr) * mp.mpf(curvature)
     b = mp.mpf(momentum)
     if kind == "gd":
@@ -24,7 +24,7 @@ def factor(kind, lr, momentum, curvature, t):
 
 
 def log_loss(kind, lr, momentum, curvatures, coefficients, t):
-    with mp.workdps(DIGITS + 40):  # squaring to the power 10^12 loses some
+    with mp.workdps(DIGITS + 40):  # squaring up to the power 10^12 loses some digits
         parts = [
             mp.mpf(lam) * mp.mpf(c) ** 2 * factor(kind, lr, momentum, lam, t) ** 2
             for lam, c in zip(curvatures, coefficients, strict=True)
@@ -39,13 +39,13 @@ def draw(rng, kappa=None):
     return curvatures * 10 ** rng.uniform(-3, 3), rng.standard_normal(9)
 
 
-def our_log_loss(course, curvatures, coefficients, t):
-    logs = np.log(0.5 * curvatures * coefficients**2) + 2 * course.log_sizes_and_signs([t])[0][:, 0]
+def our_log_loss(closed_form, curvatures, coefficients, t):
+    logs = np.log(0.5 * curvatures * coefficients**2) + 2 * closed_form.log_sizes_and_signs([t])[0][:, 0]
     return logs.max() + np.log(np.exp(logs - logs.max()).sum())
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
-def test_gd_is_right_to_the_last_digits(horizon):
+def test_gd_is_accurate_to_the_last_digits(horizon):
     """Ledger 9: relative error of the loss within 1.4 eps (1 + |ln L_t| + |ln L_t/L_0|)."""
     rng = np.random.default_rng(horizon)
     for _ in range(40):
@@ -58,8 +58,8 @@ def test_gd_is_right_to_the_last_digits(horizon):
         assert abs(ours - truth) <= 1.4 * EPS * (1 + abs(truth) + abs(ratio))
 
 
-def test_the_naive_logarithm_is_not():
-    """The control: log|1 − lr·λ| as it stands loses a million times as much at 10¹² steps."""
+def test_the_naive_logarithm_is_inaccurate():
+    """Negative control: log|1 − lr·λ| evaluated directly loses a million times as much at 10¹² steps."""
     curvatures, lr, t = np.array([1.0, 3.7e11]), 2 / (1 + 3.7e11), 10**12
     naive = 2 * t * np.log(np.abs(1 - lr * curvatures[0]))
     with mp.workdps(DIGITS):
@@ -70,8 +70,8 @@ def test_the_naive_logarithm_is_not():
 
 @pytest.mark.parametrize("kind", ["heavy ball", "nesterov"])
 @pytest.mark.parametrize("horizon", HORIZONS)
-def test_momentum_is_right_to_the_phase(kind, horizon):
-    """Ledger 9: the phase of an oscillating mode is off by t·eps, at the worst by a few; settings of every kind."""
+def test_momentum_is_accurate_up_to_the_phase(kind, horizon):
+    """Ledger 9: the phase of an oscillating mode is off by t·eps, at worst a few times that; all kinds of settings."""
     rng = np.random.default_rng(horizon)
     for _ in range(40):
         curvatures, coefficients = draw(rng)
@@ -79,26 +79,26 @@ def test_momentum_is_right_to_the_phase(kind, horizon):
         edge = 2 * (1 + momentum) / (1 if kind == "heavy ball" else 1 + 2 * momentum)  # of stability
         lr = rng.choice([rng.uniform(0.001, 1), 10 ** rng.uniform(-6, 0)]) * edge / curvatures[-1]
         t = int(horizon * rng.uniform(0.5, 1))
-        course = (
+        closed_form = (
             modes.heavy_ball(lr, momentum, curvatures)
             if kind == "heavy ball"
             else modes.nesterov(lr, momentum, curvatures, curvatures[0])
         )
-        ours = our_log_loss(course, curvatures, coefficients, t)
+        ours = our_log_loss(closed_form, curvatures, coefficients, t)
         truth = log_loss(kind, lr, momentum, curvatures, coefficients, t)
         assert abs(ours - truth) <= 30 * EPS * t + 4 * EPS * abs(float(truth))
 
 
 @pytest.mark.parametrize("t", HORIZONS)
 @pytest.mark.parametrize("kappa", [2.0, 5e3, 1e8, 1e12])
-def test_the_ends_of_tuned_heavy_ball_and_nesterov_have_double_roots(kappa, t):
+def test_the_end_modes_of_tuned_heavy_ball_and_nesterov_have_double_roots(kappa, t):
     """Ledger 4a, 4c: ρ^t(1 + (1 ∓ ρ)t) and (1 − √(lr·μ))^t(1 + √(lr·μ)·t), at any t, to the last digits."""
     with mp.workdps(DIGITS):
         rho = (mp.sqrt(kappa) - 1) / (mp.sqrt(kappa) + 1)
         truth = [t * mp.log(rho) + mp.log(1 + (1 - rho) * t), t * mp.log(rho) + mp.log(1 + (1 + rho) * t)]
         ours, sign = modes.tuned_heavy_ball(1.0, kappa, np.array([1.0, kappa])).log_sizes_and_signs([t])
-        for one, other in zip(ours[:, 0], truth, strict=True):
-            assert abs(one - other) <= 3 * EPS * (1 + abs(other))
+        for value, expected in zip(ours[:, 0], truth, strict=True):
+            assert abs(value - expected) <= 3 * EPS * (1 + abs(expected))
         assert list(sign[:, 0]) == [1, (-1) ** t]
         lr = 1 / kappa
         damping = mp.sqrt(mp.mpf(lr))
@@ -107,8 +107,8 @@ def test_the_ends_of_tuned_heavy_ball_and_nesterov_have_double_roots(kappa, t):
         assert abs(ours[0, 0] - truth) <= 3 * EPS * (1 + abs(truth))
 
 
-def test_rounded_settings_of_heavy_ball_are_taken_as_they_are():
-    """The same settings as float64 numbers: their double roots have moved apart, and mpmath sees it too."""
+def test_rounded_settings_of_heavy_ball_are_used_unchanged():
+    """The same settings rounded to float64: the double roots are separated, also in mpmath."""
     kappa, t = 1e8, 10**6
     lr, momentum = 4 / (1 + kappa**0.5) ** 2, ((kappa**0.5 - 1) / (kappa**0.5 + 1)) ** 2
     given = modes.heavy_ball(lr, momentum, np.array([kappa])).log_sizes_and_signs([t])[0][0, 0]
@@ -120,19 +120,21 @@ def test_rounded_settings_of_heavy_ball_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("kind", ["heavy ball", "nesterov"])
-def test_short_courses_are_the_recurrence_s(kind):
-    """Every sign and every kind of root, against the plain recurrence."""
+def test_the_first_steps_match_the_recurrence(kind):
+    """All signs and kinds of roots, against the plain recurrence."""
     rng = np.random.default_rng(1)
     for _ in range(200):
         lr, momentum, lam = rng.uniform(0, 4.2), rng.uniform(0, 0.99), np.array([1.0])
-        course = modes.heavy_ball(lr, momentum, lam) if kind == "heavy ball" else modes.nesterov(lr, momentum, lam, 1.0)
+        closed_form = (
+            modes.heavy_ball(lr, momentum, lam) if kind == "heavy ball" else modes.nesterov(lr, momentum, lam, 1.0)
+        )
         path = [1.0, 1 - lr]
         for _ in range(10):
             if kind == "heavy ball":
                 path.append(path[-1] - lr * path[-1] + momentum * (path[-1] - path[-2]))
             else:
                 path.append((1 - lr) * (path[-1] + momentum * (path[-1] - path[-2])))
-        size, sign = course.log_sizes_and_signs(range(12))
+        size, sign = closed_form.log_sizes_and_signs(range(12))
         scale = np.maximum.accumulate(np.abs(path))
         assert_allclose(sign[0] * np.exp(size[0]) / scale, path / scale, atol=1e-12)
 
@@ -142,18 +144,18 @@ def test_drift_bounds_how_far_a_mode_moves():
     for _ in range(300):
         momentum, lam = rng.choice([0, rng.uniform(0, 1), 1 - 10 ** rng.uniform(-5, 0)]), np.array([1.0])
         lr = rng.uniform(0, 2.02) * (1 + momentum) * rng.choice([1, 1e-3])
-        course = rng.choice([0, 1])
-        course = modes.nesterov(lr, momentum, lam, 1.0) if course else modes.heavy_ball(lr, momentum, lam)
+        nesterov = rng.choice([0, 1])
+        closed_form = modes.nesterov(lr, momentum, lam, 1.0) if nesterov else modes.heavy_ball(lr, momentum, lam)
         t, width = int(rng.integers(0, 60)), 2 * int(rng.integers(1, 40))
-        size, sign = course.log_sizes_and_signs(range(t, t + width + 1, 2))
+        size, sign = closed_form.log_sizes_and_signs(range(t, t + width + 1, 2))
         path = sign[0] * np.exp(size[0])
-        bound = course.drift(t, [width])[0, 0]
+        bound = closed_form.drift(t, [width])[0, 0]
         assert np.abs(path - path[0]).max() <= bound * (1 + 1e-9) + 1e-14
-    assert course.drift(0, [2])[0, 0] > 0
+    assert closed_form.drift(0, [2])[0, 0] > 0
 
 
-def settings_of_every_kind(seed, count):
-    """Modes of both methods: roots of every kind, stable and not."""
+def modes_of_every_kind(seed, count):
+    """Modes of both methods with all kinds of roots, stable and unstable."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         momentum, lam = rng.choice([0, rng.uniform(0, 1), 1 - 10 ** rng.uniform(-5, 0)]), np.array([1.0])
@@ -172,30 +174,30 @@ def settings_of_every_kind(seed, count):
             yield rng, modes.heavy_ball(lr, momentum, lam)
 
 
-def test_drift_beside_a_rate_bounds_how_far_a_mode_moves_beside_it():
-    for rng, course in settings_of_every_kind(4, 300):
+def test_drift_relative_to_a_rate_bounds_how_far_a_mode_moves_relative_to_it():
+    for rng, closed_form in modes_of_every_kind(4, 300):
         t, width, rate = int(rng.integers(0, 60)), 2 * int(rng.integers(1, 40)), -rng.uniform(0, 0.1)
-        size, sign = course.log_sizes_and_signs(range(t, t + width + 1, 2))
+        size, sign = closed_form.log_sizes_and_signs(range(t, t + width + 1, 2))
         path = sign * np.exp(size - rate * np.arange(0, width + 1, 2))
-        bounds = course.drift(t, [2, width], rate=rate)
+        bounds = closed_form.drift(t, [2, width], rate=rate)
         for bound, reach in zip(bounds.T, (2, width + 1), strict=True):
             moved = np.abs(path - path[:, :1])[:, :reach].max(axis=1)
             assert (moved <= bound * (1 + 1e-9) + 1e-13 * np.abs(path).max()).all()
 
 
-def test_a_steady_mode_falls_no_faster_than_its_rate():
+def test_a_mode_that_does_not_oscillate_decays_no_faster_than_its_rate():
     known = 0
-    for rng, course in settings_of_every_kind(5, 400):
+    for rng, closed_form in modes_of_every_kind(5, 400):
         t = int(rng.choice([0, rng.integers(0, 60)]))
         later = np.arange(t, t + 200)
-        above = course.log_sizes_and_signs(later)[0] - course.log_rates()[:, None] * (later - t)
-        floor = course.log_lower_bounds(t)
+        above = closed_form.log_sizes_and_signs(later)[0] - closed_form.log_rates()[:, None] * (later - t)
+        floor = closed_form.log_lower_bounds(t)
         assert (above >= floor[:, None] - 1e-9 * (1 + np.abs(above))).all()
         known += np.isfinite(floor).sum()
     assert known > 200
 
 
-def test_twofold_arithmetic_holds_what_float64_loses():
+def test_double_double_arithmetic_keeps_what_float64_loses():
     rng = np.random.default_rng(3)
     for _ in range(200):
         a, b, c = 10 ** rng.uniform(-20, 20, 3)

@@ -1,4 +1,4 @@
-"""Compiled kernels are cached between processes, never stale, and never in the way: numba's four traps."""
+"""Compiled kernels are shared by processes, never stale, and work without a writable cache."""
 
 import ast
 import os
@@ -18,7 +18,7 @@ SOLVE = "import quadsim as qs; print(qs.solve(qs.case(3), qs.GD(), max_steps=100
 
 
 def python(code, cwd=None, **env):
-    """What a fresh process prints, with its cache where `env` says."""
+    """The output of a new process with these environment variables."""
     clean = {key: value for key, value in os.environ.items() if key not in ("QUADSIM_CACHE_DIR", "XDG_CACHE_HOME")}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -46,17 +46,17 @@ def filled(tmp_path_factory, expected):
 
 @pytest.fixture
 def cache(filled, tmp_path):
-    """A copy of it to break."""
+    """A copy of it that a test may damage."""
     return Path(shutil.copytree(filled, tmp_path / "cache"))
 
 
 def files(cache, pattern):
-    found = sorted(cache.rglob(pattern))
-    assert found
-    return found
+    paths = sorted(cache.rglob(pattern))
+    assert paths
+    return paths
 
 
-def test_a_second_process_loads_what_the_first_compiled(cache, expected):
+def test_a_second_process_loads_the_kernel_that_the_first_compiled(cache, expected):
     before = {path: path.stat().st_mtime_ns for path in files(cache, "*")}
     hits = (
         SOLVE
@@ -72,8 +72,8 @@ def test_a_second_process_loads_what_the_first_compiled(cache, expected):
     [{"HOME": "/dev/null"}, {"XDG_CACHE_HOME": "/dev/null/cache"}, {"QUADSIM_CACHE_DIR": "/proc/quadsim"}],
     ids=str,
 )
-def test_trap_1_no_folder_is_chosen_that_cannot_be_written(env, monkeypatch):
-    """Nothing can be made below a file, not even by root."""
+def test_a_folder_that_cannot_be_written_is_not_used(env, monkeypatch):
+    """Not even root can create a folder below a file."""
     for name in ("QUADSIM_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
@@ -82,7 +82,7 @@ def test_trap_1_no_folder_is_chosen_that_cannot_be_written(env, monkeypatch):
 
 
 @pytest.mark.slow
-def test_trap_1_a_read_only_install_and_home_work_uncached(tmp_path, expected):
+def test_a_read_only_install_and_home_work_without_a_cache(tmp_path, expected):
     package = shutil.copytree(
         Path(qs.__file__).parent, tmp_path / "quadsim", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -91,13 +91,13 @@ def test_trap_1_a_read_only_install_and_home_work_uncached(tmp_path, expected):
     before = set(package.rglob("*"))
     assert python(SOLVE, cwd=tmp_path, HOME="/dev/null", PYTHONDONTWRITEBYTECODE="1") == expected
     assert set(package.rglob("*")) == before
-    for path in [package, *package.rglob("*")]:  # so that the test's own folder can be removed
+    for path in [package, *package.rglob("*")]:  # so that pytest can remove its folder
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 @pytest.mark.slow
-def test_trap_2_an_edited_kernel_is_never_served_from_the_cache(tmp_path, cache, expected):
-    """The same package elsewhere, with one line of the kernel changed, beside the same cache."""
+def test_an_edited_kernel_is_never_loaded_from_the_cache(tmp_path, cache, expected):
+    """A copy of the package with one line of the kernel changed, and the same cache."""
     package = shutil.copytree(Path(qs.__file__).parent, tmp_path / "quadsim")
     template = package / "engine" / "compiled" / "kernel_template.py"
     text = template.read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def test_trap_2_an_edited_kernel_is_never_served_from_the_cache(tmp_path, cache,
 
 
 @pytest.mark.slow
-def test_trap_2_an_edited_rule_is_never_served_from_the_cache(tmp_path, cache, expected):
+def test_an_edited_rule_is_never_loaded_from_the_cache(tmp_path, cache, expected):
     package = shutil.copytree(Path(qs.__file__).parent, tmp_path / "quadsim")
     rules = package / "optimizers" / "gd.py"
     text = rules.read_text(encoding="utf-8")
@@ -123,7 +123,7 @@ def test_trap_2_an_edited_rule_is_never_served_from_the_cache(tmp_path, cache, e
     assert halved != float.fromhex(expected)
 
 
-def test_a_kernel_s_text_holds_the_rule():
+def test_a_kernel_s_text_contains_the_rule():
     text = kernel_text(qs.Adam, 8)
     assert "def rule(g, m, v, lr" in text
     assert "\nWIDTH = 8\n" in text
@@ -148,8 +148,8 @@ def test_an_edit_of_any_template_changes_the_kernel_s_identity(name, tmp_path, m
 
 
 @pytest.mark.parametrize("optimizer", [qs.GD, qs.Adam, qs.AdamMini])
-def test_a_kernel_imports_nothing_that_may_change(optimizer):
-    """And defines each of its functions once, whichever template they are from."""
+def test_a_kernel_imports_nothing_from_quadsim(optimizer):
+    """And defines each of its functions once, in whichever template."""
     tree = ast.parse(kernel_text(optimizer, 8, True))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -158,7 +158,7 @@ def test_a_kernel_imports_nothing_that_may_change(optimizer):
     assert len(defined) == len(set(defined))
 
 
-def test_templates_import_each_other_by_the_names_that_the_kernel_has():
+def test_templates_import_from_each_other_without_renaming():
     for text in templates().values():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("quadsim."):
@@ -182,7 +182,7 @@ def test_a_template_without_a_parameter_or_the_rule_is_refused():
 class Plain(qs.Optimizer):
     name, label, homogeneous = "plain", "Plain", True
 
-    def update(g, lr):  # a name that the kernel has too
+    def update(g, lr):  # also the name of a function of the kernel
         return lr * g
 
     rule = update
@@ -195,8 +195,8 @@ def twice(g, lr):
 Twice = type("Plain", (qs.Optimizer,), {"name": "twice", "label": "Twice", "homogeneous": True, "rule": twice})
 
 
-def test_optimizers_of_one_name_run_their_own_rules():
-    """Two classes both called Plain, in batches and alone; and a rule named like a function of the kernel."""
+def test_classes_with_the_same_name_run_different_rules():
+    """Two classes named Plain, in batches and alone; and a rule named like a function of the kernel."""
     problem = qs.case(3)
     lanes = qs.solve(problem, [Plain(lr=1e-5)] * 5 + [Twice(lr=1e-5)] * 5, max_steps=50, tol=0)
     for k in range(10):
@@ -208,12 +208,12 @@ def asks_for_foo(g, foo):
     return foo * g
 
 
-def test_a_rule_that_asks_for_what_is_not_there(check_refused):
+def test_a_rule_with_an_unknown_parameter(check_refused):
     missing = type("Missing", (qs.Optimizer,), {"name": "missing", "label": "", "rule": asks_for_foo})
     check_refused(lambda: qs.solve(qs.case(3), missing(lr=1.0)), "asks for 'foo', which is neither g, w, t, random,")
 
 
-def test_a_rule_that_is_no_function_of_its_own(check_refused):
+def test_a_rule_that_is_a_lambda(check_refused):
     kind = type("Odd", (qs.Optimizer,), {"name": "odd", "label": "", "rule": lambda g, lr: lr * g})
     check_refused(lambda: qs.solve(qs.case(3), kind(lr=1.0)), "not a lambda")
 
@@ -243,8 +243,8 @@ np.testing.assert_allclose(run.w, w, rtol=1e-10)
 
 
 @pytest.mark.slow
-def test_a_new_optimizer_is_one_record_and_one_rule(tmp_path):
-    """Neither kernel nor solver is touched."""
+def test_a_new_optimizer_needs_one_class_and_one_rule(tmp_path):
+    """Kernel and solver are unchanged."""
     script = tmp_path / "heavy.py"
     script.write_text(HEAVY_BALL)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
@@ -271,18 +271,18 @@ solve(many, noise=noise)  # the kernel for single lanes
 solve(one, noise=noise)  # the same
 solve(one)  # without noise, the same
 solve(many)
-solve(many, 300_000)  # worth a kernel for eight
-solve(one, 300_000)  # worth a kernel for one, without noise
+solve(many, 300_000)  # compiles the kernel for eight
+solve(one, 300_000)  # compiles the kernel for one, without noise
 batching._slower_seconds.clear()
 batching.MAX_SLOWER_SECONDS = 0.0
-solve(many, noise=noise)  # has run with slower kernels for long enough after this
+solve(many, noise=noise)  # now MAX_SLOWER_SECONDS are spent
 solve(many, noise=noise)
 """
 
 
 @pytest.mark.slow
-def test_small_jobs_use_the_kernels_that_there_are(tmp_path, fastest_kernels):
-    """With the same numbers as from the kernels that are made for them."""
+def test_small_jobs_use_compiled_kernels(tmp_path, fastest_kernels):
+    """With the same numbers as from the fastest kernels."""
     lines = [line.split() for line in python(CHOICES, QUADSIM_CACHE_DIR=tmp_path / "empty").splitlines()]
     assert [int(compiled) for compiled, _ in lines] == [1, 1, 1, 1, 2, 3, 3, 4]
     for noise, steps, numbers in ((qs.Noise(batch=3), 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
@@ -290,7 +290,7 @@ def test_small_jobs_use_the_kernels_that_there_are(tmp_path, fastest_kernels):
         assert {lines[k][1] for k in numbers} == {float(run.loss[-1]).hex()}
 
 
-def test_what_was_kept_is_there_for_the_next_process(cache, monkeypatch, tmp_path):
+def test_a_cached_kernel_counts_as_compiled(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("QUADSIM_CACHE_DIR", str(tmp_path / "empty"))
     monkeypatch.setattr(compiler, "_compiled", set())
     assert not compiler.is_compiled(qs.GD, 1)

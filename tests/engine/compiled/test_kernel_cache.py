@@ -1,4 +1,4 @@
-"""Files of the kernel cache: nothing is loaded that another user could have written or that is damaged."""
+"""Files of the kernel cache: files that are damaged, or that another user could have written, are not loaded."""
 
 import os
 import pickle
@@ -24,8 +24,8 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 def process(folder, code=SOLVE):
     """Run the code with its kernels in this folder."""
-    own = os.environ | {"QUADSIM_CACHE_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=own, timeout=300)
+    env = os.environ | {"QUADSIM_CACHE_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300)
 
 
 def check(done, expected, stderr=""):
@@ -75,7 +75,7 @@ def forget_log(monkeypatch):
 
 
 class Planted:
-    """What runs when it is unpickled."""
+    """Prints when it is unpickled."""
 
     def __reduce__(self):
         return print, ("planted code runs",)
@@ -90,7 +90,7 @@ def plant(folder, identity):
 
 @pytest.mark.slow
 def test_planted_code_would_run_from_a_trusted_folder(cache, identity, expected):
-    """The control for the tests below: the checks of owner and mode are all that stands before it."""
+    """Negative control: without the checks of owner and mode, planted code runs."""
     plant(cache, identity)
     done = process(cache)
     assert done.stdout.split("\n")[0] == "planted code runs"
@@ -151,7 +151,7 @@ def test_a_folder_that_others_can_write_is_not_used(cache, identity, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [pytest.param("the folder belongs to another user", marks=as_root), "all can write"])
-def test_a_process_runs_without_such_a_folder_and_says_so_in_one_line(cache, identity, expected, what):
+def test_a_process_runs_without_such_a_folder_and_logs_one_line(cache, identity, expected, what):
     change, reason = (FOREIGN | WRITABLE)[what]
     plant(cache, identity)
     change(cache)
@@ -178,14 +178,14 @@ def test_a_folder_of_another_user_without_root(cache, identity, monkeypatch, cap
     assert not loads(monkeypatch, cache, identity)
     assert not kernel_cache.has(identity)
     assert "belongs to another user" in caplog.text
-    assert len(caplog.records) == 1  # said once, though asked twice
+    assert len(caplog.records) == 1  # logged once for two calls
 
 
 BECOME = """
 import os, sys, quadsim as qs
 from quadsim.engine.compiled import compiler
 solve = lambda: float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine='compiled').loss[-1]).hex()
-solve()  # imports what another user may not be able to read
+solve()  # imports files that another user may not be able to read
 compiler._kernel.cache_clear()
 compiler._compiled.clear()
 os.setgroups([])
@@ -198,21 +198,21 @@ print(solve())
 
 @pytest.mark.slow
 @as_root
-@pytest.mark.parametrize("own", [False, True])
-def test_another_user_loads_from_a_folder_of_its_own_only(cache, expected, tmp_path, own):
-    """Root's kernels are not loaded by a process that has given up its rights; its own are written and loaded."""
+@pytest.mark.parametrize("private", [False, True])
+def test_another_user_loads_only_from_its_folder(cache, expected, tmp_path, private):
+    """A process that has dropped root's rights does not load root's kernels; it writes and loads its own."""
     for path in [tmp_path, *tmp_path.parents]:
         if stat.S_IMODE(path.stat().st_mode) & 0o055 != 0o055:
-            path.chmod(0o755)  # pytest's own folders are closed to others
+            path.chmod(0o755)  # pytest's folders are not readable by others
     root_file, folder = only_file(cache), tmp_path / "theirs"
     for path in (cache, root_file):
         path.chmod(0o755)
     folder.mkdir()
     give(folder)
-    code = BECOME.format(nobody=NOBODY, folder=str(folder if own else cache))
+    code = BECOME.format(nobody=NOBODY, folder=str(folder if private else cache))
     done = process(tmp_path / "first", code)
     assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
-    if own:
+    if private:
         assert done.stderr == ""
         assert only_file(folder).stat().st_uid == NOBODY
     else:
@@ -221,15 +221,15 @@ def test_another_user_loads_from_a_folder_of_its_own_only(cache, expected, tmp_p
 
 
 @as_root
-def test_a_shared_parent_with_the_sticky_bit_is_good_enough(cache, identity, monkeypatch):
-    """As /tmp is: others can write there, and cannot rename what is not theirs."""
+def test_a_shared_parent_with_the_sticky_bit_is_trusted(cache, identity, monkeypatch):
+    """As in /tmp: others can write there, but cannot rename files of this user."""
     cache.parent.chmod(0o1777)
     assert loads(monkeypatch, cache, identity)
-    os.chown(cache.parent, NOBODY, NOBODY)  # whoever owns the parent can
+    os.chown(cache.parent, NOBODY, NOBODY)  # the owner of the parent can
     assert not loads(monkeypatch, cache, identity)
 
 
-def test_a_link_to_a_folder_of_one_s_own_is_followed(cache, identity, monkeypatch, tmp_path):
+def test_a_link_to_a_trusted_folder_is_followed(cache, identity, monkeypatch, tmp_path):
     (tmp_path / "link").symlink_to(cache)
     assert loads(monkeypatch, tmp_path / "link", identity)
 
@@ -274,7 +274,7 @@ def test_a_file_that_others_could_have_written_is_replaced(cache, identity, monk
     assert (stat.S_IMODE(state.st_mode), state.st_uid, state.st_nlink) == (0o600, os.geteuid(), 1)
 
 
-def test_folders_and_files_are_private_whatever_the_umask(tmp_path, monkeypatch):
+def test_folders_and_files_are_private_with_any_umask(tmp_path, monkeypatch):
     before = os.umask(0)
     try:
         monkeypatch.setenv("QUADSIM_CACHE_DIR", str(tmp_path / "a" / "b"))
@@ -288,14 +288,14 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path, monkeypatch)
 
 
 def test_a_folder_replaced_after_the_check_has_no_effect(cache, identity, monkeypatch, tmp_path):
-    """Another folder is put into its place between the check and the read: the file is read from the one checked."""
+    """The folder is swapped between the check and the read: the file is read from the folder that was checked."""
     other = Path(shutil.copytree(cache, tmp_path / "other"))
     content = kernel_cache.load(identity) if loads(monkeypatch, cache, identity) else None
     plant(other, identity)
-    usual = kernel_cache._check_owner
+    check_owner = kernel_cache._check_owner
 
-    def replace(path, *given, **how):
-        usual(path, *given, **how)
+    def replace(path, *arguments, **options):
+        check_owner(path, *arguments, **options)
         if path == cache and other.exists():
             cache.rename(tmp_path / "away")
             other.rename(cache)
@@ -310,7 +310,7 @@ def test_worker_processes_do_not_repeat_the_reason(tmp_path):
     """Two processes and their parent: one line."""
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
-    words = [
+    arguments = [
         "sweep",
         "case=3",
         "optimizers=adam",
@@ -321,7 +321,7 @@ def test_worker_processes_do_not_repeat_the_reason(tmp_path):
     ]
     env = os.environ | {"QUADSIM_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-m", "quadsim", *words], capture_output=True, text=True, env=env, cwd=tmp_path
+        [sys.executable, "-m", "quadsim", *arguments], capture_output=True, text=True, env=env, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("without a cache") == 1
@@ -339,7 +339,7 @@ def flip(content, rng):
     return bytes(damaged)
 
 
-def test_every_flipped_bit_is_noticed(cache, identity, monkeypatch):
+def test_flipped_bits_are_detected(cache, identity, monkeypatch):
     path, rng = only_file(cache), random.Random(1)
     content = path.read_bytes()
     assert loads(monkeypatch, cache, identity)
@@ -352,7 +352,7 @@ def test_every_flipped_bit_is_noticed(cache, identity, monkeypatch):
     assert kernel_cache.load(identity) is not None
 
 
-def test_other_damage_is_noticed(cache, identity, monkeypatch):
+def test_other_damage_is_detected(cache, identity, monkeypatch):
     path = only_file(cache)
     content = path.read_bytes()
     assert loads(monkeypatch, cache, identity)
@@ -363,7 +363,7 @@ def test_other_damage_is_noticed(cache, identity, monkeypatch):
 
 
 def test_a_kernel_under_the_name_of_another_is_not_loaded(cache, identity, monkeypatch):
-    """A file renamed within the folder is intact, and is not what was asked for."""
+    """A renamed file is intact, but belongs to another identity."""
     other = compiler._identity(kernel_source.kernel_text(qs.SignGD, 1))
     path = only_file(cache)
     path.rename(cache / kernel_cache._name(other))
@@ -374,7 +374,7 @@ def test_a_kernel_under_the_name_of_another_is_not_loaded(cache, identity, monke
 
 
 def check_flips(cache, expected, count, seed):
-    """Damage the kernel, run a process, run another: the same numbers each time, and the file is whole again."""
+    """Damage the kernel and run a process, repeatedly: the numbers are the same, and the file is restored."""
     rng, path = random.Random(seed), only_file(cache)
     content, size = path.read_bytes(), path.stat().st_size
     for _ in range(count):
@@ -416,13 +416,13 @@ def test_an_intact_file_that_numba_cannot_load_is_replaced(cache, identity, expe
 
 @pytest.mark.slow
 def test_a_kill_while_a_kernel_is_written(tmp_path, expected):
-    """The next process compiles; what the killed one left is removed once it is old."""
+    """The next process compiles; the temporary file of the killed one is removed once it is old."""
     die = "import os\nos.replace = lambda *names, **how: os._exit(9)\n" + SOLVE
     assert process(tmp_path, die).returncode == 9
     left = only_file(tmp_path)
     assert left.name.startswith(".")
     check(process(tmp_path), expected)
-    assert left in list(tmp_path.iterdir())  # it may be another process's, at work
+    assert left in list(tmp_path.iterdir())  # another process may still be writing it
     os.utime(left, (0, 0))
     [kernel] = set(tmp_path.iterdir()) - {left}
     kernel.unlink()
@@ -431,7 +431,7 @@ def test_a_kill_while_a_kernel_is_written(tmp_path, expected):
 
 
 @pytest.mark.slow
-def test_a_full_disk_costs_the_cache_and_nothing_else(tmp_path, expected):
+def test_a_full_disk_disables_only_the_cache(tmp_path, expected):
     full = """
 import builtins, errno, io
 usual = builtins.open
@@ -458,12 +458,12 @@ def test_four_processes_at_once(tmp_path, expected):
         thread.start()
     for thread in threads:
         thread.join()
-    for one in done:
-        check(one, expected)
+    for process_done in done:
+        check(process_done, expected)
     only_file(tmp_path)
 
 
-def test_readers_see_whole_files_while_others_write(tmp_path, monkeypatch):
+def test_readers_see_complete_files_while_others_write(tmp_path, monkeypatch):
     monkeypatch.setenv("QUADSIM_CACHE_DIR", str(tmp_path))
     contents, stop, seen = [bytes([n]) * 200_000 for n in range(4)], threading.Event(), []
 
@@ -484,6 +484,6 @@ def test_readers_see_whole_files_while_others_write(tmp_path, monkeypatch):
     only_file(tmp_path)
 
 
-def test_options_of_numba_have_kernels_of_their_own(identity, monkeypatch):
+def test_numba_s_options_are_part_of_the_identity(identity, monkeypatch):
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert compiler._identity(kernel_source.kernel_text(qs.GD, 1)) != identity

@@ -1,4 +1,4 @@
-"""The compiled loops against plain numpy, and a lane's independence of everything beside it."""
+"""Kernels against plain numpy; a lane does not depend on other lanes."""
 
 import numpy as np
 import oracles
@@ -35,7 +35,7 @@ OPTIMIZERS = [
     qs.Adam(beta2=1.0, init="gradient", beta1=0.5),
 ]
 STEPS = 1000
-SLOW = pytest.mark.slow  # for its kernels, which take seconds to compile
+SLOW = pytest.mark.slow  # its kernels take seconds to compile
 
 
 def oracle_path(problem, optimizer, error):
@@ -49,7 +49,7 @@ def oracle_path(problem, optimizer, error):
 
 
 def start(problem):
-    """A Gaussian start whose gradient has no tiny component: frozen Adam divides by it, and magnifies its rounding."""
+    """A Gaussian start whose gradient has no tiny component: frozen Adam divides by it, which amplifies rounding."""
     for seed in range(1000):
         gradient = np.abs(problem.hvp(problem.initial_error(seed)))
         if all(part.min() > 0.01 * part.max() for part in problem.split(gradient)):
@@ -60,19 +60,19 @@ def start(problem):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
-    """Loss and gradient norm to a relative 1e-12 at every one of 1,000 steps.
+    """Loss and gradient norm to a relative 1e-12 at each of 1,000 steps.
 
-    All settings here keep rounding errors from growing; the next test has some that do not.
+    With these settings rounding errors do not grow; the next test has settings with which they do.
     """
     problem = PROBLEMS[name]
-    # At its best lr frozen Adam flips the sign of a mode at nearly full size, step after step, and the rounding of
-    # |g0|, which differs with the order of summation, adds up: in wide blocks to 3e-12 between two right computations.
+    # At its best lr frozen Adam flips the sign of a mode at each step with little decay, and the rounding errors of
+    # |g0|, which depend on the order of summation, add up: in wide blocks to 3e-12 between two correct computations.
     rtol = 1e-11 if optimizer == qs.FrozenAdam() and problem.dim > 20 else 1e-12
     w0 = problem.minimizer + start(problem)
     run = qs.solve(problem, optimizer, w0=w0, tol=0, max_steps=STEPS, record=1, engine="compiled")
     path = oracle_path(problem, optimizer, problem.error(w0))  # w0 - minimizer, rounded as the solver sees it
     loss, norm = oracles.measures(problem.hessian(), path)
-    until = min(len(run.steps), np.argmax(np.append(loss, 0) < 1e-280))  # squares of the oracle's own underflow below
+    until = min(len(run.steps), np.argmax(np.append(loss, 0) < 1e-280))  # below, squares underflow in the oracle
     assert until > 500 or run.status is qs.Status.UNDERFLOW
     assert_array_equal(run.steps[:until], np.arange(until))
     assert_allclose(run.loss[:until], loss[:until], rtol=rtol)
@@ -81,8 +81,8 @@ def test_the_kernel_agrees_with_plain_numpy(name, optimizer):
 
 @pytest.mark.parametrize("optimizer", [qs.Adam(lr=1e-2, beta1=0, beta2=0.9), qs.Adam(beta1=0.95, beta2=0.95, eps=0)])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_where_adam_magnifies_rounding_the_kernel_stays_within_it(name, optimizer):
-    """1e-12, or a hundred times what a change of the start by one unit in the last place makes of numpy's own run."""
+def test_where_adam_amplifies_rounding_errors_the_kernel_stays_within_them(name, optimizer):
+    """1e-12, or a hundred times the effect of one unit in the last place of the start on the numpy run."""
     problem = qs.BlockQuadratic.from_blocks(PROBLEMS[name].blocks)
     hessian, error = problem.hessian(), start(problem)
     loss, other = (
@@ -95,7 +95,7 @@ def test_where_adam_magnifies_rounding_the_kernel_stays_within_it(name, optimize
 
 
 def test_the_comparison_can_fail():
-    """The control: a rule off by 1e-9 in one setting is found out."""
+    """Negative control: an error of 1e-9 in one setting is detected."""
     problem = PROBLEMS["case 4"]
     error = problem.initial_error(5)
     run = qs.solve(problem, qs.Adam(beta2=0.999 + 1e-9), e0=error, tol=0, max_steps=STEPS, record=1)
@@ -113,8 +113,8 @@ def same(one, other):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("kind", [qs.GD, qs.Adam, pytest.param(qs.FrozenAdam, marks=SLOW), qs.BlockGD])
-def test_a_lane_is_the_same_bit_for_bit_whatever_runs_beside_it(name, kind, fastest_kernels):
-    """Alone, among 5, among 19 in another place, on one thread or two."""
+def test_a_lane_is_bit_identical_whatever_runs_beside_it(name, kind, fastest_kernels):
+    """Alone, among 5, among 19 at another position, on one thread or two."""
     problem = PROBLEMS[name]
     rates = np.geomspace(1e-5, 1e2, 19)  # some diverge, some converge, some run to the end
     many = [kind(lr=lr) for lr in rates]
@@ -134,7 +134,7 @@ def test_a_lane_is_the_same_bit_for_bit_whatever_runs_beside_it(name, kind, fast
 
 
 @pytest.mark.slow  # a kernel for each kind of optimizer
-def test_lanes_of_different_settings_keep_to_their_own(fastest_kernels):
+def test_lanes_with_different_settings_do_not_mix(fastest_kernels):
     problem = PROBLEMS["blocks of 1, 2, 5"]
     betas = [(0.9, 0.999), (0.0, 0.99), (0.5, 0.9), (0.95, 0.95), (0.3, 0.0)]
     mixed = [qs.Adam(lr=1e-3 * k, beta1=b1, beta2=b2, eps=10.0**-k) for k, (b1, b2) in enumerate(betas, 1)]
@@ -147,8 +147,8 @@ def test_lanes_of_different_settings_keep_to_their_own(fastest_kernels):
         same(run, qs.solve(problem, mixed[k], seed=3, max_steps=300, tol=0, engine="compiled"))
 
 
-def test_slices_leave_no_trace(monkeypatch):
-    """However a long run is cut up for progress, its numbers are the same."""
+def test_slices_do_not_change_the_numbers(monkeypatch):
+    """A run that is split into slices for progress has the same numbers."""
     problem, seen = qs.case(4), []
     whole = qs.solve(problem, qs.Adam(), tol=0, max_steps=3000)
     monkeypatch.setattr("quadsim.engine.compiled.batching.SLICE_SECONDS", 1e-9)

@@ -1,4 +1,4 @@
-"""The templates as plain modules: products and sums against exact fused multiply-adds, bit for bit."""
+"""The templates as plain modules: products and sums are bit-identical to exact fused multiply-adds."""
 
 from fractions import Fraction
 
@@ -43,7 +43,7 @@ def needs_check(eg, gg, min_gg, max_eg, status):
 
 
 def test_a_product_adds_the_columns_in_order_with_one_rounding_each():
-    """Blocks of 1 to 14 rows: every way in which rows are computed together."""
+    """Blocks of 1 to 14 rows: all combinations of rows per call."""
     sizes = np.arange(1, 15)
     blocks, e, g = [values(n, n) for n in sizes], values(sizes.sum(), WIDTH), np.zeros((sizes.sum(), WIDTH))
     product(np.concatenate([block.ravel() for block in blocks]), sizes, e.ravel(), g.ravel())
@@ -63,7 +63,7 @@ def test_sums_add_even_and_odd_coordinates_separately(dim):
     ("eg", "gg", "expected"),
     [(1, 1, False), (1, 0.5, True), (9, 1, True), (np.nan, 1, True), (1, np.nan, True), (1, np.inf, True)],
 )
-def test_a_lane_that_runs_is_checked_if_its_numbers_call_for_it(eg, gg, expected):
+def test_only_running_lanes_can_need_a_check(eg, gg, expected):
     for lane in range(WIDTH):
         numbers = [np.ones(WIDTH), np.ones(WIDTH), np.full(WIDTH, 0.5), np.full(WIDTH, 9.0)]
         numbers[0][lane], numbers[1][lane] = eg, gg
@@ -73,8 +73,8 @@ def test_a_lane_that_runs_is_checked_if_its_numbers_call_for_it(eg, gg, expected
         assert not needs_check(*numbers, status)
 
 
-def test_the_step_loop_is_a_plain_module():
-    """Gradient descent, as long as no optimizer's rule is put in."""
+def test_the_step_loop_can_be_imported():
+    """The template's `update` is gradient descent."""
     e, g, settings = values(6, WIDTH).ravel(), values(WIDTH, 6).ravel(), np.full((1, 1, WIDTH), 0.5)
     unused = np.zeros((0, 0))
     expected = e - 0.5 * 2.0 * g
