@@ -49,12 +49,16 @@ def sigint_blocked() -> Iterator[None]:
 
 @contextmanager
 def exit_on_sigterm(error: type[BaseException] = SystemExit) -> Iterator[None]:
-    """SIGTERM and SIGHUP raise an error, so that `finally` blocks run: temporary files are removed, pools closed."""
+    """SIGTERM and SIGHUP raise an error, so that `finally` blocks run: temporary files are removed, pools closed.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    """
 
     def end(number: int, _: object) -> None:
         raise error(128 + number)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     handlers = {number: signal.signal(number, end) for number in numbers}
     try:
         yield

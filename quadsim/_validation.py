@@ -39,36 +39,33 @@ def real(
     at_most: float | None = None,
 ) -> float:
     """`value` as a float, if it is a finite number within the bounds."""
-    bounds = {"above": above, "at least": at_least, "below": below, "at most": at_most}
-    allowed_range = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
-    message = f"{name} must be a finite number{' ' + allowed_range if allowed_range else ''}, got {shown(value)}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(message)
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
-        number = float(value)
+        number = float(value) if is_real else math.nan
     except OverflowError:
-        raise InputError(message) from None
-    inside = (
-        (above is None or number > above)
+        number = math.nan
+    if (
+        math.isfinite(number)
+        and (above is None or number > above)
         and (at_least is None or number >= at_least)
         and (below is None or number < below)
         and (at_most is None or number <= at_most)
-    )
-    if not math.isfinite(number) or not inside:
-        raise InputError(message)
-    return number
+    ):
+        return number
+    bounds = {"above": above, "at least": at_least, "below": below, "at most": at_most}
+    allowed = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+    message = f"{name} must be a finite number{' ' + allowed if allowed else ''}, got {shown(value)}"
+    raise InputError(message) if is_real else InputTypeError(message)
 
 
 def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """`value` as an int, if it is a whole number within the bounds."""
-    allowed_range = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-    message = f"{name} must be a whole number {allowed_range}, got {shown(value)}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputTypeError(message)
-    number = int(value)
-    if number < at_least or (at_most is not None and number > at_most):
-        raise InputError(message)
-    return number
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if is_whole and at_least <= value and (at_most is None or value <= at_most):
+        return int(value)
+    allowed = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    message = f"{name} must be a whole number {allowed}, got {shown(value)}"
+    raise InputError(message) if is_whole else InputTypeError(message)
 
 
 def steps(name: str, value: Any, *, at_most: int) -> np.ndarray:

@@ -158,7 +158,8 @@ def _check_scales(key: Key, value: Any) -> Any:
 def _check_other(key: Key, value: Any) -> Any:
     if isinstance(value, os.PathLike) and key.kind == "text":
         return os.fspath(value)
-    raise InputTypeError(f"{key.name} must be {key.kind}, got {checks.shown(value)}")
+    allowed = f"one of {', '.join(key.words)}" if key.words else "text"
+    raise InputTypeError(f"{key.name} must be {allowed}, got {checks.shown(value)}")
 
 
 _CHECKERS: dict[str, Callable[[Key, Any], Any]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sweep_processes import in_group, until
 
-from quadsim._processes import ProcessPool, WorkerDiedError, sigint_blocked
+from quadsim._processes import ProcessPool, WorkerDiedError, exit_on_sigterm, sigint_blocked
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,6 +53,22 @@ def test_sigint_is_deferred_to_the_end_of_the_block():
     with pytest.raises(KeyboardInterrupt):
         interrupt()
     assert reached
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_sighup_ends_a_command_unless_it_is_ignored_as_under_nohup():
+    def hang_up(handler):
+        before = signal.signal(signal.SIGHUP, handler)
+        try:
+            with exit_on_sigterm():
+                os.kill(os.getpid(), signal.SIGHUP)
+                return "survived"
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
+    assert hang_up(signal.SIG_IGN) == "survived"
+    with pytest.raises(SystemExit):
+        hang_up(signal.SIG_DFL)
 
 
 GROUP = """

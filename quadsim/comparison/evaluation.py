@@ -132,26 +132,26 @@ def underflowed(run: Trajectory) -> bool:
     return run.status == Status.MAX_STEPS and bool(run.loss[-1] < MIN_LOSS) and bool(run.loss[0] > 0)
 
 
-def cached_draw(draw: Draw | BlockQuadratic) -> Draw:
-    """The draw with a cache of small problems; a fixed problem serves all seeds."""
-    if isinstance(draw, BlockQuadratic):
-        return lambda seed: draw
-    if not callable(draw):
-        raise InputTypeError(f"draw must be a function of the seed, or a BlockQuadratic, got {checks.shown(draw)}")
+def cached_draw(problem: Draw | BlockQuadratic) -> Draw:
+    """The problem as a function of the seed, with a cache of small problems; a fixed problem serves all seeds."""
+    if isinstance(problem, BlockQuadratic):
+        return lambda seed: problem
+    if not callable(problem):
+        raise InputTypeError(f"problem must be a BlockQuadratic or a function of the seed, got {checks.shown(problem)}")
     cache: dict[int, BlockQuadratic] = {}
 
-    def drawn(seed: int) -> BlockQuadratic:
+    def draw(seed: int) -> BlockQuadratic:
         if seed in cache:
             return cache[seed]
-        problem = draw(seed)
-        if not isinstance(problem, BlockQuadratic):
-            raise InputTypeError(f"draw must return a BlockQuadratic, got {checks.shown(problem)}")
-        size = sum(n * n for n in problem.sizes)
+        drawn = problem(seed)
+        if not isinstance(drawn, BlockQuadratic):
+            raise InputTypeError(f"problem(seed) must return a BlockQuadratic, got {checks.shown(drawn)}")
+        size = sum(n * n for n in drawn.sizes)
         if size * (len(cache) + 1) <= MAX_HELD:
-            cache[seed] = problem
-        return problem
+            cache[seed] = drawn
+        return drawn
 
-    return drawn
+    return draw
 
 
 def seed_list(name: str, seed: Any, at_least: int = 1) -> list[int]:

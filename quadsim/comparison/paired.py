@@ -75,7 +75,7 @@ class Comparison:
 
 
 def compare(
-    draw: Draw | BlockQuadratic,
+    problem: Draw | BlockQuadratic,
     optimizers: Mapping[str, Optimizer] | Sequence[Optimizer],
     *,
     seed: Sequence[int] = range(30),
@@ -97,8 +97,8 @@ def compare(
 
     Parameters
     ----------
-    draw : callable or BlockQuadratic
-        ``draw(seed)`` is the problem; a fixed problem has a new start (and noise) for each seed.
+    problem : BlockQuadratic, or a function of the seed that returns one
+        A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
     optimizers : dict or list
         Optimizers by name, or a list of optimizers with distinct names.
     seed : list of int
@@ -140,7 +140,7 @@ def compare(
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
         checks.choice("optimizer", name, named)
-    draw = cached_draw(draw)
+    draw = cached_draw(problem)
     first = draw(tuning[0])
     searches = {
         name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))

@@ -128,7 +128,7 @@ class Tuned:
 
 
 def tune(
-    draw: Draw | BlockQuadratic,
+    problem: Draw | BlockQuadratic,
     optimizer: Optimizer,
     *,
     seed: int | Sequence[int],
@@ -146,8 +146,8 @@ def tune(
 
     Parameters
     ----------
-    draw : callable or BlockQuadratic
-        ``draw(seed)`` is the problem; a fixed problem has a new start (and noise) for each seed.
+    problem : BlockQuadratic, or a function of the seed that returns one
+        A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
     seed : int or list of int
         The draws to tune on. Scores on them are optimistically biased: confirm on others.
     grid : list of float, or dict of lists, optional
@@ -171,7 +171,7 @@ def tune(
     """
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
     seeds = seed_list("seed", seed)
-    draw = cached_draw(draw)
+    draw = cached_draw(problem)
     search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"))
     run_searches(draw, [search], seeds, protocol, progress)
     return outcome(search, protocol)

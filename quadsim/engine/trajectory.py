@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_STEPS = 10**12
+NO_NOISE, CONSTANT_SCHEDULE = Noise(), Schedule()
 MAX_RECORDED = 4096
 LOG_POINTS = {"log": 2000, "coarse": 64}
 DIVERGENCE_FACTOR = 1e100  # a loss above this times the first one (or the largest eigenvalue) counts as diverged
@@ -88,8 +89,8 @@ class Trajectory:
     tol: float
     max_steps: int
     engine: str
-    noise: Noise = field(default_factory=Noise)
-    schedule: Schedule = field(default_factory=Schedule)
+    noise: Noise = NO_NOISE
+    schedule: Schedule = CONSTANT_SCHEDULE
 
     @property
     def lr(self) -> LearningRate:

@@ -27,7 +27,9 @@ def checked_names(names: Sequence[str]) -> list[str]:
     checked = [checks.choice("optimizer", name.lower().replace("_", "-"), optimizers.OPTIMIZERS) for name in names]
     for name in checked:
         if checked.count(name) > 1:
-            raise InputError(f"optimizer {name} is named twice")
+            raise InputError(
+                f"optimizer {name} is named twice: a sweep varies its settings, such as {name}.lr=0.01,0.1"
+            )
     return checked
 
 

@@ -60,18 +60,18 @@ def zipf_sign_loss(dim: int, at: Any, lr: float) -> Any:
     return _at_steps(at, lambda t: targets.losses(t, rates)[0])
 
 
-def zipf_sign_best_lr(dim: int, steps: int, parity: str = "pair") -> tuple[float, float]:
-    """(lr, loss): the best constant lr for that many steps, and the loss it reaches (by search; 10).
+def zipf_sign_best_lr(dim: int, at: int, parity: str = "pair") -> tuple[float, float]:
+    """(lr, loss): the constant lr with the smallest loss at this step, and that loss (by search; 10).
 
     ``parity`` "pair" takes the mean over this step and the next; "odd" and "even" take steps of that parity, and are
     different questions: at even steps small errors are at their initial values, whatever the lr.
     For d ≥ 1000 no lr on a grid of 20,000 did better; for small d the loss has many near-equal minima.
     """
     parity = checks.choice("parity", parity, PARITIES)
-    steps = checks.whole("steps", steps, at_least=1, at_most=10**6)
-    if parity != "pair" and steps % 2 != PARITIES.index(parity) % 2:
-        raise InputError(f"steps must be {parity} to be measured at {parity} steps, got {steps}")
-    return _best_lr(_Targets.of(dim), steps, parity)
+    at = checks.whole("at", at, at_least=1, at_most=10**6)
+    if parity != "pair" and at % 2 != PARITIES.index(parity) % 2:
+        raise InputError(f"at must be {parity} to be measured at {parity} steps, got {at}")
+    return _best_lr(_Targets.of(dim), at, parity)
 
 
 def zipf_sign_time(dim: int, eps: float, parity: str = "pair") -> int:

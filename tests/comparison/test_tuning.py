@@ -393,6 +393,6 @@ def test_bad_arguments(check_refused, how, message):
 
 
 def test_bad_draws(check_refused):
-    check_refused(lambda: tune(3, qs.GD(), seed=[0]), "draw must be a function of the seed, or a BlockQuadratic")
-    check_refused(lambda: tune(lambda seed: 3, qs.GD(), seed=[0]), "draw must return a BlockQuadratic, got 3")
+    check_refused(lambda: tune(3, qs.GD(), seed=[0]), "problem must be a BlockQuadratic or a function of the seed")
+    check_refused(lambda: tune(lambda seed: 3, qs.GD(), seed=[0]), "problem(seed) must return a BlockQuadratic, got 3")
     check_refused(lambda: tune(case_3, "gd", seed=[0]), "optimizer must be one such as GD() or Adam(), got 'gd'")

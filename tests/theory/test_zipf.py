@@ -129,7 +129,7 @@ def test_the_loss_at_the_best_lr_decreases(parity):
         (lambda: zipf_gd_time(10, 1.0), "eps must be a finite number above 0 and below 1"),
         (lambda: zipf_gd_time_formula(10, 0), "eps must be a finite number at least 1e-100 and below 1"),
         (lambda: zipf_sign_loss(10, 3, 0.0), "lr must be a finite number above 0"),
-        (lambda: zipf_sign_best_lr(10, 3, "even"), "steps must be even to be measured at even steps, got 3"),
+        (lambda: zipf_sign_best_lr(10, 3, "even"), "at must be even to be measured at even steps, got 3"),
         (lambda: zipf_sign_best_lr(10, 3, "od"), "unknown parity 'od': did you mean odd?"),
         (lambda: zipf_sign_time(10, 0.1), "dim must be a whole number from 1000"),
         (lambda: zipf_sign_time_formula(1000, 0.5), "eps must be a finite number above 0 and at most 0.3"),

@@ -62,8 +62,15 @@ class _Group:
 class Powers(_Group):
     """p_t = z^t, given ``log_rate`` = log|z| and whether z is negative; z = 0 has the logarithm −∞."""
 
-    def bracket(self, t: np.ndarray) -> np.ndarray:
-        return np.ones((1, 1))
+    def log_size(self, t: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            log_size = t * self.log_rate[:, None]
+        if not t.all():
+            log_size[:, t == 0] = 0.0  # also where the root is 0
+        return log_size
+
+    def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.log_size(t), _alternate(np.reshape(self.negative, (-1, 1)), t)
 
     def log_lower_bound(self, t: float) -> np.ndarray:
         return t * self.log_rate if t > 0 else np.zeros(self.log_rate.size)
