@@ -873,7 +873,7 @@ BAD = [
     ({"case": 3, "optimizers": []}, "optimizers must name at least one"),
     ({"case": 3, "noise": qs.Noise("gaussian")}, "noise must be one of gaussian, labels, got Noise("),
     ({"case": 3, "schedule": qs.Schedule("cosine")}, "schedule must be one of constant, cosine, "),
-    ({"case": 3, "optimizers": "gd,gd"}, "optimizer gd is named twice: a sweep varies its settings, such as gd.lr=0.01,0.1"),
+    ({"case": 3, "optimizers": "gd,gd"}, "optimizer gd is named twice: a sweep varies its settings"),
     ({"case": 3, "optimizers": ["adm"]}, "did you mean adam?"),
     ({"case": 3, "optimizers": 5}, "optimizers must be a list"),
     ({"case": 3, "optimizers": [5]}, "optimizer must be a name"),
