@@ -105,17 +105,22 @@ def keys():
 quadsim._LOAD_TIME = 2**63  # every edit here is of code that was imported
 
 
-def edited(path, text):
-    before = path.read_text()
-    template = path.stem in kernel_source.TEMPLATES  # which are read as text
-    forget = kernel_source._texts.clear if template else lambda: None
-    path.write_text(text)
-    forget()
+def cells_changed_by_editing(paths):
+    # the cells whose keys change when a line is added to all of these files
+    before = {path: path.read_text() for path in paths}
+    for path, text in before.items():
+        path.write_text(text + "\\nEDITED = 1\\n")
+    texts = dict(kernel_source._texts)
+    if any(path.stem in kernel_source.TEMPLATES for path in paths):  # which are read as text
+        kernel_source._texts.clear()
     try:
-        return keys()
+        after = keys()
+        return [name for name in base if after[name] != base[name]]
     finally:
-        path.write_text(before)
-        forget()
+        for path, text in before.items():
+            path.write_text(text)
+        kernel_source._texts.clear()
+        kernel_source._texts.update(texts)
 
 
 if sys.argv[1:]:
@@ -136,10 +141,13 @@ result["fingerprints"] = {
     name: sorted(Grid.read(keys_of).deck[0].code.parts()["modules"]) for name, keys_of in asked.items()
 }
 base = result["keys"] = keys()
-result["changed"] = {}
-for path in sorted(root.rglob("*.py")):
-    after = edited(path, path.read_text() + "\\nEDITED = 1\\n")
-    result["changed"][name_of(path) if path != root / "__init__.py" else ""] = [n for n in base if after[n] != base[n]]
+counted = set().union(*result["fingerprints"].values())
+paths = {name_of(path) if path != root / "__init__.py" else "": path for path in sorted(root.rglob("*.py"))}
+unused = [name for name, path in paths.items() if name not in counted and path.stem not in kernel_source.TEMPLATES]
+together = cells_changed_by_editing([paths[name] for name in unused])  # one by one only if this changes a key
+result["changed"] = {
+    name: [] if name in unused and not together else cells_changed_by_editing([path]) for name, path in paths.items()
+}
 print(json.dumps(result))
 """
 
