@@ -142,7 +142,11 @@ def _cell(
     origins = {"lr_from": "theory" if optimizer.lr is None else "given" if lr_given else "default"}
     if isinstance(optimizer, Momentum):
         origins["momentum_from"] = "theory" if optimizer.momentum is None else "given"
-    effective = {**options, "noise": noise if noise.any else None, "schedule": str(schedule)}
+    effective = {
+        **options,
+        "noise": noise if noise.any else None,
+        "schedule": schedule if schedule.changes else None,
+    }
     stated = (*optimizer.settings().items(), *effective.items())
     identity = [optimizer.name, *(f"{key}={value!r}" for key, value in stated)]
     kind = type(optimizer), engine, noise.any

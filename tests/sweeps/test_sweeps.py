@@ -536,6 +536,24 @@ def test_one_cell_has_one_key_however_it_is_written():
         assert not set(keys_of(**asked)) >= set(base)
 
 
+REQUIRED = {  # what keys need beside them to have an effect
+    "threshold": {"case": 1, "sampling": "above"},
+    "every": {"schedule": "step"},
+    "drop": {"schedule": "step"},
+    "noise.scale": {"noise": "gaussian"},
+}
+
+
+@pytest.mark.parametrize(
+    "name", [key.name for key in keys.TABLE if key.axis and key.kind in ("real", "scales", "start")]
+)
+def test_neighbouring_floats_are_different_cells(name):
+    """All digits of a value count: the next float64 has a key of its own."""
+    value = 1234.5678901234567 if name == "kappa" else 0.12345678901234567
+    rest = {"case": 3, "optimizers": "adam", "max_steps": 10} | REQUIRED.get(name, {})
+    assert len(set(keys_of(**rest, **{name: [value, math.nextafter(value, 2 * value)]}))) == 2
+
+
 DEFAULTS = [
     ({"case": 3}, {"rotation": 1}),
     ({"case": 3}, {"span": "blocks"}),
