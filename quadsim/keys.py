@@ -339,8 +339,6 @@ TABLE = (
               requires="schedule=step"),
     _schedule("drop", "real", "schedule step: the learning rate is multiplied by this",
               bounds={"above": 0, "at_most": 1}, requires="schedule=step"),
-    _schedule("least", "real", "the factor on the learning rate does not fall below this",
-              bounds={"at_least": 0, "at_most": 1}),
     _solve("tol", "real", "stop at gradient norm T times its first value; 0 runs on", bounds={"at_least": 0},
            shape="T"),
     _solve("max_steps", "whole", "the last step (closed form: as many as it takes, otherwise 100000)",

@@ -33,7 +33,6 @@ class Schedule:
     warmup: float | None = None
     every: float = 1 / 3
     drop: float = 0.1
-    least: float = 0.0
 
     def __post_init__(self) -> None:
         checks.choice("schedule", self.kind, KINDS)
@@ -73,7 +72,7 @@ class Schedule:
             factor = self.drop ** np.floor(since / max(self._steps(self.every, max_steps), 1))
         else:
             factor = np.ones_like(t)
-        return np.where(t <= warm, t / max(warm, 1), np.maximum(factor, self.least))
+        return np.where(t <= warm, t / max(warm, 1), factor)
 
     @staticmethod
     def _steps(amount: float, max_steps: int) -> int:
