@@ -121,6 +121,14 @@ def lane_underflows(e, g, k):
 
 
 @njit(**JIT)
+def lane_is_zero(e, k):
+    for i in range(k, e.size, WIDTH):
+        if e[i] != 0.0:
+            return False
+    return True
+
+
+@njit(**JIT)
 def unit_underflows(e, g, k, units, checked_units, magnitudes):
     """Whether a checked unit of lane k underflows. A unit is a set of coordinates coupled only with each other.
 
@@ -152,7 +160,7 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
         if norm <= target_norm and target_norm > 0:
             return CONVERGED
         return MAX_STEPS if t == last_step else RUNNING
-    if norm <= target_norm and (norm > 0 or not e[k::WIDTH].any()):  # else the gradient has underflowed, not the error
+    if norm <= target_norm and (norm > 0 or lane_is_zero(e, k)):  # else the gradient has underflowed, not the error
         return CONVERGED
     check_units = t == last_step or t % UNIT_CHECK_INTERVAL == 0
     if lane_underflows(e, g, k) or (check_units and unit_underflows(e, g, k, units, checked_units, magnitudes)):
@@ -163,9 +171,11 @@ def lane_status(e, g, k, units, checked_units, magnitudes, t, last_step, finite,
 @njit(**JIT)
 def retire(e, state, final, k):
     """Save the last point of lane k and set the lane to zero, since denormals would be slow."""
-    final[k::WIDTH] = e[k::WIDTH]
-    e[k::WIDTH] = 0.0
-    state[:, k : e.size : WIDTH] = 0.0
+    for i in range(k, e.size, WIDTH):  # loops compile in a third of the time of slices
+        final[i] = e[i]
+        e[i] = 0.0
+        for s in range(state.shape[0]):
+            state[s, i] = 0.0
 
 
 @njit(**JIT)
