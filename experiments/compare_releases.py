@@ -42,7 +42,12 @@ WORDS = {  # of both releases, by the version from which on the second one holds
 RENAMED_FILES = {"seeds-100": "seed-0..99", "seeds-30": "seed-0..29", "-steps-3000": "-max_steps-3000"}
 RENAMED_COLUMNS = {"rule": "sampling", "basis": "span", "steps": "max_steps"}
 RENAMED_WORDS = {"exact": "closed-form", "iterate": "compiled"}
-ADDED_COLUMNS = {"basis", "sampling", "span"}  # columns of defaults that older tables do not have
+REPLACED_COLUMNS = {
+    "noise",
+    "label_noise",
+    "noise.scale",
+    "basis",
+}  # one number each before, a model and its scale now; new
 IGNORED = {"seconds", "versions", "version", "began", "ended", "command", "files", "took", "machine", "cpu", "done"}
 TEXTS = (".md", ".html", ".png", ".svg", ".db")  # generated texts, drawings and stores: compared by their data
 
@@ -157,6 +162,9 @@ def compare_csv(old: Path, new: Path) -> tuple[int, list[str], list[str]]:
     for name in before.keys() | after.keys():
         if name in IGNORED:
             continue
+        if name in REPLACED_COLUMNS and before.get(name) != after.get(name):
+            reworded.append(f"{name} (replaced)")
+            continue
         if name not in before or name not in after:
             different += [f"column {name} only in the {'new' if name in after else 'old'} table"]
             continue
@@ -165,7 +173,8 @@ def compare_csv(old: Path, new: Path) -> tuple[int, list[str], list[str]]:
         count += len(pair[0]) if numeric else 0
         if pair[0] != pair[1]:
             rows = sum(a != b for a, b in zip(*pair, strict=False)) + abs(len(pair[0]) - len(pair[1]))
-            (different if numeric else reworded).append(f"{name} ({rows} rows)")
+            values = sum(numbers_of(a) != numbers_of(b) for a, b in zip(*pair, strict=False))
+            (different if numeric else reworded).append(f"{name} ({rows} rows, of {values} the numbers)")
     return count, different, reworded
 
 
