@@ -386,6 +386,7 @@ def test_every_command_reports_a_bad_store_in_one_line(command, tmp_path, kind):
         assert (tmp_path / "s.db").read_bytes() == before
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
 def test_no_damage_causes_a_traceback(command, tmp_path, seed):

@@ -64,7 +64,7 @@ WORKER = """
 import json, sys
 from pathlib import Path
 import quadsim
-from quadsim.engine.compiled import kernel_source
+from quadsim.engine.compiled import compiler, kernel_source
 from quadsim.sweeps import Grid, execute, fingerprint, import_graph
 
 root = Path(quadsim.__file__).parent
@@ -84,6 +84,9 @@ def executed(grid):
         if event == "call" and path.startswith(str(root)) and frame.f_code.co_name != "<module>":
             seen.add(name_of(path))
 
+    [execute.run(group, grid.deck) for group in groups]  # compiles: with a profile function that takes minutes
+    compiler._kernel.cache_clear()
+    compiler._compiled.clear()
     sys.setprofile(look)
     try:
         rows = [row for group in groups for row in execute.run(group, grid.deck)]

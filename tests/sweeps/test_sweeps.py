@@ -235,6 +235,7 @@ def test_the_check_of_rows_would_notice():
                 check_row(asked, row | {key: value})
 
 
+@pytest.mark.slow
 def test_a_user_defined_rule_gives_what_one_run_gives(tmp_path, forgotten):
     (tmp_path / "rules.py").write_text(RULES)
     asked = {"case": "3", "rules": str(tmp_path / "rules.py"), "optimizers": "drag,gd", "drag.beta": "0.1,0.9",

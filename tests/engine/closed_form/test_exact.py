@@ -279,6 +279,7 @@ def test_steps_are_sorted_and_may_be_a_single_number():
     assert_array_equal(qs.exact(problem, qs.GD(), at=np.arange(3)).steps, [0, 1, 2])
 
 
+@pytest.mark.slow
 def test_a_large_diagonal_problem():
     """2,048 eigenvalues in each of 16 blocks, 2,000 marks: evaluated in parts, without a dense eigenproblem."""
     values = [np.geomspace(1, 1e4, 2048)] * 16
