@@ -101,12 +101,13 @@ DELAYS = [1.6 * (k / 24) ** 2 for k in range(24)]
 @pytest.mark.parametrize("entry", ["module", "script"])
 def test_no_traceback_from_the_first_line_on(interrupted, entry):
     command = [sys.executable, "-m", "quadsim"] if entry == "module" else [str(SCRIPT)]
-    ends = [interrupted([*command, "case=3"], delay) for delay in DELAYS]
+    delays = DELAYS if entry == "module" else DELAYS[::2]
+    ends = [interrupted([*command, "case=3"], delay) for delay in delays]
     counted = [(code, err) for code, err in ends if code is not None]
-    assert len(counted) >= 16
+    assert len(counted) >= 2 / 3 * len(delays)
     for code, err in counted:
         assert (code, err) in ((130, "quadsim: interrupted\n"), (0, "")), err
-    assert [code for code, _ in counted].count(130) >= 8
+    assert [code for code, _ in counted].count(130) >= len(delays) / 3
 
 
 @pytest.mark.parametrize(

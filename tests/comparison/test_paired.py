@@ -179,8 +179,8 @@ def test_another_reference_reverses_the_difference(one):
 
 @pytest.mark.slow
 def test_two_copies_do_not_differ(rules):
-    """Twenty times: the same rule under two names, tuned and run with noise, on new draws each time."""
-    for repetition in range(20):
+    """Ten times: the same rule under two names, tuned and run with noise, on new draws each time."""
+    for repetition in range(10):
         seeds = range(100 * repetition, 100 * repetition + 8)
         made = qs.compare(
             case_3, {"one": rules["heads"], "other": rules["heads"]}, seed=seeds, max_steps=60, noise=BATCH
