@@ -60,7 +60,7 @@ _EXPORTS = {  # the public names, by the module that defines them
     "engine.trajectory": ("Runs", "Status", "Trajectory"),
     "comparison.paired": ("Comparison", "compare"),
     "comparison.tuning": ("Tuned", "tune"),
-    "sweeps": ("sweep",),
+    "sweeps.runner": ("sweep",),
     "engine": ("table",),
     "": ("optimizers", "plots", "spectra", "theory"),
 }

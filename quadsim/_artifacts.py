@@ -93,6 +93,7 @@ def _draw(figure: Figure, path: Path, **options: Any) -> None:
     with matplotlib.rc_context(plots.STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
         figure.savefig(path, dpi=200, **options)
+    figure.set_layout_engine("none")  # laid out once, for the first file
 
 
 def versions() -> dict[str, str]:

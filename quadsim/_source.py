@@ -28,7 +28,7 @@ def default(reference: str) -> Any:
     """The default of a parameter or field; None where it has none."""
     module, _, path = reference.partition(":")
     owner, _, name = path.partition(".")
-    statement = _statement(module, rf"def {owner}\b|class {owner}\b")
+    statement = _statements(module)[owner]
     if statement.startswith("class "):
         field = re.search(rf"^    {name}: .+? = (.+?)(?:  #.*)?$", statement, re.M)
         return None if field is None else _value(module, ast.parse(field[1], mode="eval").body)
@@ -46,21 +46,24 @@ def default(reference: str) -> Any:
 def constant(reference: str) -> Any:
     """The value of a constant; of a dict its keys, as a tuple."""
     module, _, name = reference.partition(":")
-    (statement,) = ast.parse(_statement(module, rf"{name}(?=:| =)")).body
+    (statement,) = ast.parse(_statements(module)[name]).body
     assert isinstance(statement, ast.Assign | ast.AnnAssign)
     assert statement.value is not None
     return _value(module, statement.value)
 
 
-def _statement(module: str, pattern: str) -> str:
-    """The text of the top-level statement that begins with the pattern."""
+@cache
+def _statements(module: str) -> dict[str, str]:
+    """The texts of the top-level functions, classes and assignments by name; of overloads the last one."""
+    found: dict[str, str] = {}
+    name, start, offset = "", 0, 0
     source = text(module)
-    matches = list(re.finditer(rf"^(?:{pattern})", source, re.M))
-    if not matches:
-        raise LookupError(f"quadsim.{module} has no {pattern}")
-    start = matches[-1]  # the definition itself comes after its overloads
-    end = re.compile(r"\n(?=[^\s)\]}])").search(source, start.end())
-    return source[start.start() : len(source) if end is None else end.start() + 1]
+    for line in source.splitlines(keepends=True):
+        if not line[0].isspace() and line[0] not in ")]}":
+            found[name] = source[start:offset]
+            name, start = re.split(r"\W", line.removeprefix("def ").removeprefix("class "), maxsplit=1)[0], offset
+        offset += len(line)
+    return {**found, name: source[start:]}
 
 
 @cache

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from quadsim import _parsing, _source
 from quadsim import _validation as checks
@@ -25,8 +24,7 @@ WHOLE_KINDS = ("whole", "case", "blocks")
 AXIS_GROUPS = ("problem", "measured", "run")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):  # no dataclass, whose import takes milliseconds
     """One key.
 
     ``choices`` are words, or references "module:NAME" to constants that hold them; ``bounds`` are numbers or such
@@ -39,7 +37,7 @@ class Key:
     kind: str
     help: str = ""
     choices: tuple[str, ...] = ()
-    bounds: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, Any] = {}  # never changed
     used_by: str = ""
     default: str = ""
     several: bool = False
@@ -62,21 +60,21 @@ class Key:
     def parameter(self) -> str:
         return self.used_by.partition(":")[2].partition(".")[2] or self.name
 
-    @cached_property
+    @property
     def default_value(self) -> Any:
         """The default of the command line, if there is one; otherwise that of the Python signature."""
         if self.default or not self.used_by:
             return self.default or None
         return _source.default(f"{self.owner}.{self.parameter}")
 
-    @cached_property
+    @property
     def words(self) -> tuple[str, ...]:
         """The allowed words."""
         return tuple(
             str(word) for item in self.choices for word in (_source.constant(item) if ":" in item else (item,))
         )
 
-    @cached_property
+    @property
     def limits(self) -> dict[str, Any]:
         """The bounds as numbers."""
         return {

@@ -302,7 +302,7 @@ WITHOUT_FCNTL = """
 import sys
 sys.modules["fcntl"] = None
 import quadsim as qs
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.store.database import Store
 
 for seeds in ([0], [0, 1]):
     qs.sweep(case=3, optimizers=["gd"], seed=seeds, store="s.db", threads=1)

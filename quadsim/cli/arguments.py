@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadsim import _validation as checks
 from quadsim._validation import InputError
-from quadsim.keys import Key, check_renamed
+
+if TYPE_CHECKING:
+    from quadsim.keys import Key
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
 
 
-@dataclass
 class CommandLine:
     """A command line.
 
@@ -25,12 +25,13 @@ class CommandLine:
     ``names`` the words that are not key=value.
     """
 
-    command: str = "run"
-    names: list[str] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
-    values: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:  # no dataclass, whose import takes milliseconds
+        self.command = "run"
+        self.names: list[str] = []
+        self.texts: dict[str, str] = {}
+        self.flags: set[str] = set()
+        self.values: dict[str, Any] = {}
+        self.settings: dict[str, str] = {}
 
     @property
     def json(self) -> bool:
@@ -65,6 +66,8 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
                 values = (checks.shown(value) for value in (line.texts[key], text))
                 raise InputError(f"{key} is given twice: {' and '.join(values)}")
             line.texts[key] = text.strip()
+        elif argument == "help" and not has_command:
+            line.flags.add("--help")
         elif not has_command:
             line.command, has_command = checks.choice("command", argument, commands), True
         else:
@@ -80,6 +83,8 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
         if settings and "." in key:
             line.settings[key] = text
             continue
+        from quadsim.keys import check_renamed
+
         check_renamed(key, text, keys)
         if settings:
             from quadsim.optimizers import from_keys

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quadsim import _discovery, _source
-from quadsim.keys import TABLE, Key, text
+if TYPE_CHECKING:
+    from quadsim.keys import Key
 
 WIDTH, INDENT = 120, 22  # columns; of the texts beside keys
 GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
@@ -29,6 +27,8 @@ def commands() -> tuple[str, ...]:
 
 def flags() -> dict[str, str]:
     """The flags that only one command takes, with this command."""
+    from quadsim import _source
+
     found: dict[str, str] = {}
     for name in commands():
         with suppress(LookupError):
@@ -37,43 +37,52 @@ def flags() -> dict[str, str]:
 
 
 def overview() -> str:
-    """The help of the program."""
+    """The first page of help: examples, commands, where the keys are described."""
     lines = ["quadsim: optimizers on block-diagonal quadratics whose spectra you control", ""]
     lines += ["  python -m quadsim [command] key=value … [--json]", *_docstring("run").splitlines()[2:], ""]
     for name in commands():
         summary = _docstring(name).splitlines()[0]
         lines.append(f"  {name:<11}{summary}{' (without a command)' if name == 'run' else ''}")
-    lines += ["", "python -m quadsim COMMAND --help has examples and all keys of a command.", ""]
-    for group, title in GROUPS.items():
-        lines += [title, *_key_lines(key for key in TABLE if key.group == group)]
-        lines += [*_SETTING_LINES, ""] if group == "run" else [""]
-    lines.append("A sweep varies any of these keys but optimizers and rules: a,b,…  a:b:log25  a:b:lin21  0..29")
-    own = [f"{flag} ({name})" for flag, name in flags().items()]
-    shared = "  --json   print the result, and nothing else, as JSON"
-    lines.append((" " * 6).join([shared, *own, "--version", "--help"]))
+    lines += [
+        "",
+        "python -m quadsim COMMAND --help shows the examples and all keys of a command; run --help those of a problem.",
+    ]
+    lines.append("  --json   print the result, and nothing else, as JSON      --version      --help")
     return "\n".join(lines) + "\n"
 
 
 def of_command(name: str, module: Any) -> str:
-    """The help of a command."""
+    """The help of a command: its docstring, its keys by group, its flags."""
     lines = [f"quadsim {name}: {_docstring(name)}", ""]
     keys: Mapping[str, Key] = module.KEYS
-    if keys:
-        lines += ["Keys", *_key_lines(keys.values())]
-    return "\n".join([*lines, *(_SETTING_LINES if getattr(module, "SETTINGS", False) else [])]) + "\n"
+    groups = {group: title for group, title in GROUPS.items() if any(key.group == group for key in keys.values())}
+    for group, title in groups.items():
+        lines += [title, *_key_lines(key for key in keys.values() if key.group == group), ""]
+    if others := [key for key in keys.values() if key.group not in groups]:
+        lines += ["Other keys" if groups else "Keys", *_key_lines(others)]
+    if getattr(module, "SETTINGS", False):
+        lines += _SETTING_LINES
+    if own := getattr(module, "FLAGS", ()):
+        lines.append(f"  {' '.join(own)}")
+    return "\n".join(lines).rstrip() + "\n"
 
 
 _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4"]
 
 
 def _docstring(command: str) -> str:
-    docstring = re.match(r'"""(.*?)"""', _source.text(f"cli.commands.{command}"), re.S)
-    assert docstring, command
-    return re.sub(r"^(?=python -m )", "  ", docstring[1].strip(), flags=re.M)  # examples are indented
+    with open(os.path.join(os.path.dirname(__file__), "commands", f"{command}.py"), encoding="utf-8") as file:
+        docstring = file.read().split('"""', 2)[1].strip()
+    return docstring.replace("\npython -m ", "\n  python -m ")  # examples are indented
 
 
 def _key_lines(keys: Iterable[Key]) -> list[str]:
     """A line or more for each key: its values, its help, its default."""
+    import textwrap
+
+    from quadsim import _discovery
+    from quadsim.keys import text
+
     lines = []
     optimizers = ", ".join(info.name for info in _discovery.optimizers())
     for key in keys:

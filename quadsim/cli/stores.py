@@ -6,14 +6,17 @@ import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadsim._validation import InputError
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import print_error
 from quadsim.keys import Key
-from quadsim.sweeps.store import Store, json_text, printable
+from quadsim.sweeps.store.text import json_text, printable
+
+if TYPE_CHECKING:
+    from quadsim.sweeps.store.database import Store
 
 STORE_KEY = Key("store", "text", "the file of rows; a word without a key may name it", shape="FILE.db")
 RUN_COLUMNS = ("optimizer", "seed", "tol", "status", "steps_to_tol", "last_step", "predicted_rate")

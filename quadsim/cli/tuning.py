@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim import _parsing, keys
@@ -26,11 +25,11 @@ _SHARED = [
 ]
 KEYS = keys.select(
     *_SHARED,
-    replace(keys.KEYS["case"], several=True),
-    replace(keys.KEYS["seed"], several=True, default="0..29", help="the draws"),
-    replace(keys.KEYS["optimizers"], default="gd,adam"),
-    replace(keys.KEYS["tol"], used_by=_TUNE, bounds={"above": 0, "below": 1}),
-    replace(keys.KEYS["max_steps"], used_by=_TUNE, help=_STEPS),
+    keys.KEYS["case"]._replace(several=True),
+    keys.KEYS["seed"]._replace(several=True, default="0..29", help="the draws"),
+    keys.KEYS["optimizers"]._replace(default="gd,adam"),
+    keys.KEYS["tol"]._replace(used_by=_TUNE, bounds={"above": 0, "below": 1}),
+    keys.KEYS["max_steps"]._replace(used_by=_TUNE, help=_STEPS),
     Key("objective", "choice", "what is minimised", ("comparison.evaluation:OBJECTIVES",), used_by=_TUNE),
     Key("lrs", "numbers", _LRS, bounds={"above": 0}, shape="1e-4:1:log9"),
     Key("refine", "whole", "rounds of midpoints around the best learning rate (3)", (), _UP_TO_12, used_by=_TUNE),

@@ -3,8 +3,3 @@
 `axes` parses the axes, `grid` enumerates the cells, `fingerprint` identifies the code that computes them, `execute`
 runs the cells of one problem, `executors` and `cluster` run chunks, `runner` commits their rows to a store.
 """
-
-from quadsim.sweeps.grid import LIMIT, Grid
-from quadsim.sweeps.runner import Plan, executor, plan, run, sweep
-
-__all__ = ["LIMIT", "Grid", "Plan", "executor", "plan", "run", "sweep"]

@@ -27,7 +27,7 @@ from quadsim.sweeps import axes, fingerprint, run_configs
 from quadsim.sweeps.axes import Axis
 from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, user_problems, with_defaults
 from quadsim.sweeps.run_configs import Cell
-from quadsim.sweeps.store import KEY_HALF
+from quadsim.sweeps.store.verify import KEY_HALF
 
 LIMIT = 1_000_000  # cells; the key limit= raises it
 MAX_OVERCOUNT = 20  # combinations per cell: several may turn out to be the same cell

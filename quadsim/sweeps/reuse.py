@@ -13,8 +13,8 @@ from quadsim.keys import DEFAULT_OPTIMIZERS
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.sweeps import fingerprint
 from quadsim.sweeps.grid import Grid, combinations
-from quadsim.sweeps.store import KEY_HALF, Store
-from quadsim.sweeps.store.database import has_types
+from quadsim.sweeps.store.database import Store, has_types
+from quadsim.sweeps.store.verify import KEY_HALF
 
 MAX_CELLS_COUNTED = 200_000  # one by one, in all sweeps of a store together
 MAX_CONFIGS_BUILT = 10_000  # optimizer configurations, likewise

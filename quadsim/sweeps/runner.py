@@ -19,7 +19,8 @@ from quadsim.sweeps.executors import Chunk, Executor, ProcessExecutor, ThreadExe
 from quadsim.sweeps.grid import LIMIT, Grid, Group
 from quadsim.sweeps.reuse import reuse
 from quadsim.sweeps.runtime_model import Pace
-from quadsim.sweeps.store import KEY_HALF, Store
+from quadsim.sweeps.store.database import Store
+from quadsim.sweeps.store.verify import KEY_HALF
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -190,7 +190,8 @@ def test_list_help_and_version(command):
     assert "2e-jacobi" in command("list", "claims")[1].split()
     listed = json.loads(command("list", "--json")[1])
     assert [entry["case"] for entry in listed["cases"]] == [1, 2, 3, 4]
-    assert command("--help") == command("-h") == command()
+    assert command("--help") == command("-h") == command("help") == command()
+    assert command("help", "sweep") == command("sweep", "--help")
     assert "case=1" in command("--help")[1]
     for name in help_text.commands():
         code, out, _ = command(name, "--help")

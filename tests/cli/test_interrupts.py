@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.store.database import Store
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(sys.executable).with_name("quadsim")

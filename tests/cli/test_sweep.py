@@ -19,7 +19,7 @@ from quadsim import keys
 from quadsim.cli import main as cli
 from quadsim.engine.table import read_csv
 from quadsim.sweeps.grid import GRID_KEYS
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.store.database import Store
 
 
 @pytest.fixture
@@ -272,15 +272,13 @@ def test_a_refused_export_leaves_nothing(command, tmp_path, words, sentence):
 
 
 def test_a_full_disk_leaves_no_partial_export(command, tmp_path, monkeypatch):
-    from quadsim.cli.commands import export
-
     command(SMALL, "store=s.db")
     (tmp_path / "rows.csv").write_text("older")
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export.csv, "writer", full)
+    monkeypatch.setattr("csv.writer", full)
     code, out, err = command("export s.db out=rows.csv")
     assert (code, out, err) == (1, "", "quadsim: No space left on device: rows.csv\n")
     assert (tmp_path / "rows.csv").read_text() == "older"

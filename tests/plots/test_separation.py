@@ -17,7 +17,7 @@ from quadsim.cli import main as cli
 from quadsim.engine.table import read_csv
 from quadsim.plots.aggregate import RESULTS, axes_of
 from quadsim.sweeps import axes as sweep_axes
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.store.database import Store
 
 
 def test_result_columns_are_those_of_sweeps():

@@ -135,7 +135,7 @@ def test_a_comparison_says_which_arrangement_it_is(command):
 
 
 def test_the_help_has_the_numbers(command):
-    out = " ".join(command("--help")[1].split())
+    out = " ".join(command("run --help")[1].split())
     three, thirty = (len(arrangements(range(1, 3 * size + 1), 3)) for size in (3, 30))
     assert f"finitely many distinct arrangements, {three} in all for three blocks of 3, {thirty} for three of 30" in out
 

@@ -40,8 +40,9 @@ from sweep_processes import (
 import quadsim as qs
 from quadsim._validation import InputError
 from quadsim.cli import main as cli
-from quadsim.sweeps import Grid, cluster, runner
-from quadsim.sweeps.store import Store
+from quadsim.sweeps import cluster, runner
+from quadsim.sweeps.grid import Grid
+from quadsim.sweeps.store.database import Store
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow

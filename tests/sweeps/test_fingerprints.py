@@ -19,9 +19,10 @@ import quadsim
 from quadsim.cli import main as cli
 from quadsim.engine.compiled import kernel_source
 from quadsim.optimizers import OPTIMIZERS
-from quadsim.sweeps import Grid, import_graph
 from quadsim.sweeps import fingerprint as fingerprints
-from quadsim.sweeps.store import Store
+from quadsim.sweeps import import_graph
+from quadsim.sweeps.grid import Grid
+from quadsim.sweeps.store.database import Store
 
 RULES = """import math
 import quadsim as qs
@@ -65,7 +66,8 @@ import json, sys
 from pathlib import Path
 import quadsim
 from quadsim.engine.compiled import compiler, kernel_source
-from quadsim.sweeps import Grid, execute, fingerprint, import_graph
+from quadsim.sweeps import execute, fingerprint, import_graph
+from quadsim.sweeps.grid import Grid
 
 root = Path(quadsim.__file__).parent
 assert root.parent == Path.cwd(), root

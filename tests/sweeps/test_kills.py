@@ -35,9 +35,10 @@ from sweep_processes import (
 )
 
 from quadsim.cli import main as cli
-from quadsim.sweeps import Grid, runner
+from quadsim.sweeps import runner
 from quadsim.sweeps.executors import ProcessExecutor, run_in_worker
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.grid import Grid
+from quadsim.sweeps.store.database import Store
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,10 @@ from quadsim._validation import InputError
 from quadsim.engine import table
 from quadsim.engine.compiled import kernel_source
 from quadsim.optimizers import OPTIMIZERS, by_name
-from quadsim.sweeps import Grid, axes, import_graph, plan
-from quadsim.sweeps.store import Store
+from quadsim.sweeps import axes, import_graph
+from quadsim.sweeps.grid import Grid
+from quadsim.sweeps.runner import plan
+from quadsim.sweeps.store.database import Store
 
 RULES = """import numpy as np
 import quadsim as qs
@@ -982,7 +984,7 @@ def refusal(call):
     """The error message of a call, run in a separate process with thirty seconds and four gigabytes."""
     script = (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))\n"
-        "import quadsim as qs\nfrom quadsim._validation import InputError\nfrom quadsim.sweeps import Grid\n"
+        "import quadsim as qs\nfrom quadsim._validation import InputError\nfrom quadsim.sweeps.grid import Grid\n"
         f"try:\n    {call}\nexcept InputError as error:\n    print(error)\n"
     )
     try:

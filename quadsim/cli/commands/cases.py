@@ -7,7 +7,6 @@ python -m quadsim cases case=3,4 kappa=100 optimizers=gd,adam max_steps=1e4
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 _SHARED = keys.select("kappa", "rotation", "minimizer", "run", "out")
 KEYS = keys.select(
     *_SHARED.values(),
-    replace(keys.KEYS["case"], several=True, default="1,2,3,4"),
-    replace(keys.KEYS["seed"], several=True, default="0..29"),
-    replace(keys.KEYS["optimizers"], default="gd,frozen-adam"),
-    replace(keys.KEYS["tol"], bounds={"above": 0, "below": 1}),
+    keys.KEYS["case"]._replace(several=True, default="1,2,3,4"),
+    keys.KEYS["seed"]._replace(several=True, default="0..29"),
+    keys.KEYS["optimizers"]._replace(default="gd,frozen-adam"),
+    keys.KEYS["tol"]._replace(bounds={"above": 0, "below": 1}),
 )
 SETTINGS = True
 

@@ -7,7 +7,6 @@ python -m quadsim compare case=3 optimizers=adam,rmsprop adam.beta2=0.9,0.99 lrs
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
@@ -22,7 +21,7 @@ _COMPARE = "comparison.paired:compare"
 _TUNING_SEED = "the draws to tune on (as many, after those of seed)"
 KEYS = keys.select(
     *tuning.KEYS.values(),
-    replace(tuning.KEYS["seed"], name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
+    tuning.KEYS["seed"]._replace(name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
     Key("reference", "text", "the optimizer that others are compared with (the first)", used_by=_COMPARE, shape="NAME"),
     Key("level", "real", "of the intervals and tests", bounds={"above": 0, "below": 1}, used_by=_COMPARE),
 )

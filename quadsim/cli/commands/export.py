@@ -8,19 +8,19 @@ Damaged rows are left out and reported; the exit code is then 1.
 
 from __future__ import annotations
 
-import csv
-import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from quadsim import _files
 from quadsim._validation import InputError, shown
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.stores import STORE_KEY, print_damage, print_line, same_file, store_path
 from quadsim.keys import Key, select
-from quadsim.sweeps.store import Store, StoreError, csv_cell, json_text, printable
+from quadsim.sweeps.store.text import csv_cell, json_text, printable
+
+if TYPE_CHECKING:
+    from quadsim.sweeps.store.database import Store
 
 KEYS = select(STORE_KEY, Key("out", "text", "the file", shape="rows.csv|rows.parquet"))
 NAMES = True
@@ -35,6 +35,7 @@ def main(line: CommandLine) -> int:
     if out.suffix.lower() not in writers:
         raise InputError(f"out={shown(str(out))} must end in {' or '.join(writers)}")
     from quadsim.sweeps.axes import RESULTS, ordered
+    from quadsim.sweeps.store.database import Store
 
     with Store(path) as store:
         if same_file(out, path):
@@ -49,6 +50,11 @@ def main(line: CommandLine) -> int:
 
 def _write(out: Path, fill: Callable[[Path], int]) -> int:
     """Check the path and write the file atomically; returns the result of `fill`."""
+    import tempfile
+
+    from quadsim import _files
+    from quadsim.sweeps.store.connection import StoreError
+
     try:
         if out.is_dir():
             raise InputError(f"out={shown(str(out))} is a folder: give a file")
@@ -68,6 +74,9 @@ def _write(out: Path, fill: Callable[[Path], int]) -> int:
 
 def _csv(path: Path, store: Store, columns: list[str], batches: Iterator[list[tuple]]) -> int:
     """Write the rows; the number of rows."""
+    import csv
+    import functools
+
     count = 0
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -13,14 +13,16 @@ from quadsim._validation import InputError
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.stores import print_damage, print_line, removed_if_unused, report, same_file
 from quadsim.keys import Key, select
-from quadsim.sweeps.store import Store, StoreError, store_exists
-from quadsim.sweeps.store import merge as merge_stores
 
 KEYS = select(Key("store", "text", "the store that the others go into", shape="all.db"))
 NAMES = True
 
 
 def main(line: CommandLine) -> int:
+    from quadsim.sweeps.store.connection import StoreError, store_exists
+    from quadsim.sweeps.store.database import Store
+    from quadsim.sweeps.store.merge import merge as merge_stores
+
     paths = [Path(word) for word in line.names]
     if "store" not in line.values or not paths:
         raise InputError("merge needs stores, and where they go: write for example merge a.db b.db store=all.db")

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from quadsim import _parsing, keys
 from quadsim import _validation as checks
 from quadsim._validation import InputError
@@ -23,10 +21,13 @@ from quadsim.cli import arguments, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import table as console_table
 from quadsim.keys import DEFAULT_OPTIMIZERS, Key
-from quadsim.sweeps.store import Store, csv_table, printable
+from quadsim.sweeps.store.text import csv_table, printable
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+    from quadsim.sweeps.store.database import Store
 
 OWN_KEYS = keys.select(
     stores.STORE_KEY,
@@ -49,6 +50,7 @@ def main(line: CommandLine) -> int:
     from quadsim import plots
     from quadsim.plots.aggregate import arrangement_counts, axes_of, fits, seeds
     from quadsim.plots.captions import arrangement_caption
+    from quadsim.sweeps.store.database import Store
 
     outputs.check_folder(line)
     with Store(path) as store:
@@ -161,6 +163,8 @@ def _select(path: Path, frame: pd.DataFrame, key: str, column: str, text: str) -
 
     Each value of a list must be in some row. Ranges (``0..29``, ``1:100:log9``) need not be complete.
     """
+    import numpy as np
+
     owner, dot, _ = key.partition(".")
     is_setting = bool(dot) and key not in keys.AXES
     concerned = frame["optimizer"].eq(owner).to_numpy(dtype=bool) if is_setting else np.ones(len(frame), dtype=bool)

@@ -15,12 +15,10 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadsim._processes import ProcessPool, WorkerDiedError, exit_on_sigterm, unwind_on_sigterm
 from quadsim._validation import InputError
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import console, counter, duration, print_error, table
@@ -113,6 +111,10 @@ def _outcomes(paths: list[Path], make: Callable[..., Outcome], workers: int) -> 
 
 def _pooled(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome | None]]:
     """Each script and its outcome; None if the worker died."""
+    from concurrent.futures import as_completed
+
+    from quadsim._processes import ProcessPool, WorkerDiedError, exit_on_sigterm, unwind_on_sigterm
+
     with exit_on_sigterm(), ProcessPool(workers, _set_up_worker) as pool:
         waiting = {pool.submit(unwind_on_sigterm, partial(make, in_worker=True), path): path for path in paths}
         for done in as_completed(waiting):

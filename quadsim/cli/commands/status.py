@@ -14,13 +14,15 @@ from typing import Any
 from quadsim import keys
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.stores import MAX_REASONS, STORE_KEY, print_damage, print_line, report, store_path
-from quadsim.sweeps.store import KEY_HALF, Store
 
 KEYS = keys.select(STORE_KEY, keys.KEYS["rules"])
 NAMES = True
 
 
 def main(line: CommandLine) -> int:
+    from quadsim.sweeps.store.database import Store
+    from quadsim.sweeps.store.verify import KEY_HALF
+
     path = store_path(line)
     with Store(path) as store, store.snapshot():
         from quadsim.optimizers import from_keys

@@ -22,10 +22,12 @@ from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
 from quadsim.cli.stores import MAX_LINE_SHOWN, MAX_REASONS, print_damage
 from quadsim.keys import Key
-from quadsim.sweeps.store import Store, json_text, printable, store_exists
+from quadsim.sweeps.store.text import json_text, printable
 
 if TYPE_CHECKING:
-    from quadsim.sweeps import Grid, Plan
+    from quadsim.sweeps.grid import Grid
+    from quadsim.sweeps.runner import Plan
+    from quadsim.sweeps.store.database import Store
 
 FOLDER = Path("figures")  # of stores that are not named
 MAX_ROWS_SHOWN = 40  # rows of a table on the screen
@@ -46,21 +48,25 @@ FLAGS = ("--dry-run",)
 
 
 def main(line: CommandLine) -> int:
-    from quadsim import _artifacts, sweeps
+    from quadsim import _artifacts
+    from quadsim.sweeps import runner
     from quadsim.sweeps.axes import RESULTS
     from quadsim.sweeps.executors import ExecutorLostError
+    from quadsim.sweeps.grid import Grid
+    from quadsim.sweeps.store.connection import store_exists
+    from quadsim.sweeps.store.database import Store
 
     arguments.check_keys(line, KEYS, settings=True)
     arguments.parse(line, OWN_KEYS)
     values = line.values
     texts = {key: text for key, text in line.texts.items() if key not in OWN_KEYS}
-    grid = sweeps.Grid.read(texts, values["limit"])
+    grid = Grid.read(texts, values["limit"])
     placement = {name: values[name] for name in ("threads", "workers", "cluster") if name in values}
-    make_executor = sweeps.executor(grid, **placement)
+    make_executor = runner.executor(grid, **placement)
     grid.check()
 
     def plan_for(store: Store | None) -> Plan:
-        return sweeps.plan(grid, store, workers=_workers(values), retry=values["retry"])
+        return runner.plan(grid, store, workers=_workers(values), retry=values["retry"])
 
     path = Path(values["store"]) if "store" in values else _default_path(texts)
     exists = ("store" in values or FOLDER.exists()) and store_exists(path)
@@ -82,7 +88,7 @@ def main(line: CommandLine) -> int:
             unused.clear()
             _show_plan(plan, path, sys.stderr if line.json else sys.stdout)
             with counter("cells", grid.cells, tenths=True, start=plan.done) as show:
-                added = sweeps.run(
+                added = runner.run(
                     grid,
                     store,
                     executor=executor,

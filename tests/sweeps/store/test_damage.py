@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 import quadsim as qs
 from quadsim._validation import InputError
 from quadsim.cli import main as cli
-from quadsim.sweeps.store import KEY_HALF, Store, connection, merge, wal
+from quadsim.sweeps.store import connection, wal
 from quadsim.sweeps.store import database as stored
 from quadsim.sweeps.store.checksums import RowChecksums
+from quadsim.sweeps.store.database import Store
+from quadsim.sweeps.store.merge import merge
+from quadsim.sweeps.store.verify import KEY_HALF
 
 GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "seed": range(3)}
 SWEEP = "sweep case=3,4 kappa=10,100 optimizers=gd,block-gd seed=0..2 store=s.db"
@@ -39,7 +42,7 @@ KILLED = """
 import os, signal
 import quadsim as qs
 from quadsim.sweeps.executors import ThreadExecutor
-from quadsim.sweeps.store import Store
+from quadsim.sweeps.store.database import Store
 
 ThreadExecutor.chunk_seconds, usual, count = 0.002, Store.add, 0
 

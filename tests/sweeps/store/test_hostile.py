@@ -14,7 +14,10 @@ import pytest
 
 from quadsim._validation import InputError
 from quadsim.optimizers import OPTIMIZERS
-from quadsim.sweeps.store import KEY_HALF, Store, connection, csv_cell, json_text, printable
+from quadsim.sweeps.store import connection
+from quadsim.sweeps.store.database import Store
+from quadsim.sweeps.store.text import csv_cell, json_text, printable
+from quadsim.sweeps.store.verify import KEY_HALF
 
 SWEEP = "sweep case=3 kappa=10,100 optimizers=gd seed=0..2"
 
@@ -382,11 +385,9 @@ def test_failed_commands_leave_no_folder(command, tmp_path, words):
 
 
 def test_a_sweep_that_cannot_begin_leaves_no_folder(command, tmp_path, monkeypatch):
-    from quadsim import sweeps
-
     def fails(*_, **__):
         raise InputError("no")
 
-    monkeypatch.setattr(sweeps, "plan", fails)
+    monkeypatch.setattr("quadsim.sweeps.runner.plan", fails)
     assert command(SWEEP)[0] == 2
     assert written(tmp_path) == []

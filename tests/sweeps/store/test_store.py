@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 import quadsim as qs
 from quadsim._validation import InputError
-from quadsim.sweeps.store import KEY_HALF, Store, StoreError, connection, merge
+from quadsim.sweeps.store import connection
 from quadsim.sweeps.store import database as stored
+from quadsim.sweeps.store.connection import StoreError
+from quadsim.sweeps.store.database import Store
+from quadsim.sweeps.store.merge import merge
+from quadsim.sweeps.store.verify import KEY_HALF
 
 GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "seed": range(3)}
 
@@ -224,7 +228,9 @@ def test_devices_are_refused(device):
 
 def test_a_pipe_is_refused_and_not_waited_for(folder):
     os.mkfifo("pipe")
-    script = "import quadsim.sweeps.store as s\ntry:\n    s.Store('pipe')\nexcept ValueError as e:\n    print(e)"
+    script = (
+        "import quadsim.sweeps.store.database as s\ntry:\n    s.Store('pipe')\nexcept ValueError as e:\n    print(e)"
+    )
     try:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=5)
     except subprocess.TimeoutExpired:
@@ -327,7 +333,7 @@ def test_a_symlink_and_its_target_are_one_store(folder):
 @pytest.mark.slow
 def test_a_writer_that_was_killed_leaves_its_rows_and_no_lock(folder):
     script = (
-        "import os, signal\nfrom quadsim.sweeps.store import Store\nwith Store.writing('s.db') as store:\n"
+        "import os, signal\nfrom quadsim.sweeps.store.database import Store\nwith Store.writing('s.db') as store:\n"
         "    store.add([{'key': bytes(16), 'status': 'converged'}])\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
