@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.adversary import Axis, Matrix, Search, lift_eigenvalues
 from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, false, refuted_as_stated, tested
 from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
@@ -73,10 +73,8 @@ def coupled(scales: np.ndarray, couplings: np.ndarray, gap: np.ndarray) -> np.nd
     c = np.zeros((len(gap), n, n))
     c[:, *np.triu_indices(n, 1)] = np.sign(couplings) * REACH ** (2 * np.abs(couplings) - 1)
     c = np.clip((c + c.swapaxes(1, 2)) * (gap / (4 - 3 * gap))[:, None, None], -0.999, 0.999) + np.eye(n)
-    values, vectors = np.linalg.eigh(c)
-    lifted = np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, MIN_EIGENVALUE), vectors)
     d = np.hstack([np.ones((len(gap), 1)), scales])
-    return np.where((values[:, 0] < MIN_EIGENVALUE)[:, None, None], lifted, c) * d[:, :, None] * d[:, None, :]
+    return lift_eigenvalues(c, MIN_EIGENVALUE) * d[:, :, None] * d[:, None, :]
 
 
 def _floor_search(margin: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], size: int) -> Search:
