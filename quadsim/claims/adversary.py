@@ -101,6 +101,10 @@ def lift_eigenvalues(matrices: np.ndarray, least: float) -> np.ndarray:
     return np.where((values[:, 0] < least)[:, None, None], lifted, matrices)
 
 
+# Axes of many searches: a block of size three, and an error.
+BLOCK, ERROR = Matrix("h", 3), Axis("e", -1, 1, 3)
+
+
 @dataclass(frozen=True)
 class Search:
     """What an adversary may choose, and the margin that it minimises.
@@ -110,7 +114,7 @@ class Search:
     axes : sequence of Axis
         The problem, the start and the settings.
     margin : callable
-        The margin at one point, given the values of the axes by name. A negative margin or NaN is a violation; it is
+        The margin at one point, given the values of the axes by name, as Python numbers or arrays. A negative margin or NaN is a violation; it is
         infinite where the claim makes no statement. With ``batch`` it takes arrays with one row for each point.
     confirm : callable, optional
         A slower and more accurate margin, from a long run instead of a short one. Only confirmed margins are reported.
@@ -155,8 +159,9 @@ class Search:
             if self.batch:
                 margins = function(**values)
             else:
-                rows = zip(*values.values(), strict=True)
-                margins = np.array([_admissible(function, dict(zip(values, row, strict=True))) for row in rows])
+                columns = [value.tolist() if value.ndim == 1 else value for value in values.values()]
+                rows = (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
+                margins = np.array([_admissible(function, row) for row in rows])
         return np.where(np.isnan(margins), -np.inf, margins)
 
 
