@@ -114,8 +114,9 @@ class Search:
     axes : sequence of Axis
         The problem, the start and the settings.
     margin : callable
-        The margin at one point, given the values of the axes by name, as Python numbers or arrays. A negative margin or NaN is a violation; it is
-        infinite where the claim makes no statement. With ``batch`` it takes arrays with one row for each point.
+        The margin at one point, given the values of the axes by name, as Python numbers or arrays. A negative margin or
+        NaN is a violation; it is infinite where the claim makes no statement. With ``batch`` it takes arrays with one
+        row for each point.
     confirm : callable, optional
         A slower and more accurate margin, from a long run instead of a short one. Only confirmed margins are reported.
     evaluations : int

@@ -9,7 +9,7 @@ import numpy as np
 
 from quadsim.engine.solver import solve
 from quadsim.engine.trajectory import Trajectory
-from quadsim.optimizers import Optimizer
+from quadsim.optimizers import FrozenAdam, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case, case_spectra
 
@@ -72,11 +72,24 @@ def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarra
     return problem.minimizer + size * e
 
 
-def scaled_hessian(problem: BlockQuadratic, w0: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first gradient g, √|g|, and S = D^-½HD^-½ with D = diag|g|, as a dense matrix."""
+def frozen_against_scaled(
+    problem: BlockQuadratic, w0: np.ndarray, lr: float, beta1: float, steps: int
+) -> tuple[float, float, Trajectory]:
+    """Frozen Adam compared with heavy ball on S = D^-½HD^-½, D = diag|g₀|, with lr in units of 1/s_max.
+
+    Returns the relative deviation of the last gradients, the last loss of heavy ball, and the run of frozen Adam.
+    """
     g = problem.grad(w0)
     root = np.sqrt(np.abs(g))
-    return g, root, problem.hessian() / np.outer(root, root)
+    s = problem.hessian() / np.outer(root, root)
+    lr = float(lr / np.linalg.eigvalsh(s)[-1])
+    z = before = g / root
+    for _ in range(steps):
+        z, before = z - lr * (1 - beta1) * (s @ z) + beta1 * (z - before), z
+    run = run_compiled(problem, FrozenAdam(lr=lr, beta1=beta1), w0, steps)
+    # relative to at least a thousandth of the first gradient: smaller ones are mostly rounding
+    off = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
+    return float(off), 0.5 * (z @ np.linalg.solve(s, z)), run
 
 
 def run_compiled(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int) -> Trajectory:
