@@ -13,6 +13,7 @@ import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
 from quadsim.claims.attractors import ADAM, SIGMAS, finite_or_inf, settled_loss, start_near_cycle
+from quadsim.claims.cycles import stable_cycles
 from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved, tested
 from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
@@ -113,17 +114,12 @@ def below_the_trace(draw: Draw) -> Observation:
     rng, beta2 = draw.rng, float(draw.rng.choice([0.9, 0.99]))
     problem, start = case(3, seed=int(rng.integers(2**31)), minimizer="zero"), []
     for block in problem.blocks:
-        stable = _stable_cycles(block, beta2)
+        stable = stable_cycles(block, beta2)
         if not stable:
             return Observation()
         start.append(stable[-1])
     w0 = ADAM.lr / 2 * np.concatenate(start) * rng.uniform(0.999, 1.001, problem.dim)
     return Observation(settled_loss(problem, replace(ADAM, beta2=beta2), w0, 20_000) / (ADAM.lr**2 / 8 * TRACE) - 1)
-
-
-def _stable_cycles(block: np.ndarray, beta2: float) -> list[np.ndarray]:
-    """The sign vectors of the stable 2-cycles, the highest first."""
-    return [s for s in floors.cycles(block)[0] if floors.is_stable_cycle(block, s, beta2)]
 
 
 def _no_trace(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -168,7 +164,7 @@ def highest_cycle(draw: Draw) -> Observation:
     """
     problem, loss = _case_4(draw)
     top = sum(sdp.largest_sign_sum(block)[0] for block in problem.blocks)
-    stable = all(_stable_cycles(block, 0.99) for block in problem.blocks)
+    stable = all(stable_cycles(block, 0.99) for block in problem.blocks)
     return Observation(-abs(loss / (ADAM.lr**2 / 8 * top) - 1), value=stable)
 
 
@@ -229,7 +225,7 @@ def ends_on_a_cycle(draw: Draw) -> Observation:
     beta2 = float(rng.choice([0.9, 0.99]))
     number = int(rng.choice([0, 0, 1, 2]))  # only the block {1, 2, 3} may have no stable cycle
     block = case(3, seed=int(rng.integers(2**31)), minimizer="zero").blocks[number]
-    stable = _stable_cycles(block, beta2)
+    stable = stable_cycles(block, beta2)
     radii = [np.abs(floors.cycle_multipliers(block, s, beta2)).max() for s in stable]
     if stable and (1 - min(radii)) * steps < 100:
         return Observation()
