@@ -103,8 +103,7 @@ def _sign_floor(problem: BlockQuadratic, lr: float) -> float:
 
 def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: int = 1500) -> np.ndarray:
     """Slack of 5b, for the largest gradient of `steps` steps after as many others."""
-    g = np.einsum("kij,kj->ki", h, e)
-    run = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps)
+    run = long_run(h, e, 1 - gap, v0=v0, before=steps, counted=steps)
     bounds = np.array([floors.nonconvergence(one_block(block), 1.0)[0] for block in h])
     slack = run.gradient.max(axis=1) / bounds - 1
     return np.where(np.isfinite(run.loss) & (run.loss > 0), slack, np.inf)  # 0/0 at the optimum, or underflow
@@ -143,14 +142,13 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
     beta2 = np.array([[0.0 if draw.number % 6 == 5 else draw.rng.uniform(0.05, 0.95)] for draw in draws])
     start = lr * np.array([draw.rng.standard_normal(6) for draw in draws])
     largest, highest = np.zeros_like(start), np.zeros(len(draws))
-    for t, (e, g, _) in enumerate(orbit(_stack(problems), start, lr, 0.0, beta2, steps)):
+    for t, (e, g, _) in enumerate(orbit(_stack(problems), start, lr, beta2, steps)):
         if t > steps - tail:
             largest = np.maximum(largest, np.abs(g))
             highest = np.maximum(highest, (e * g).sum(axis=1) / 2)
     observations = []
     for k, problem in enumerate(problems):
-        bound = floors.nonconvergence(problem, lr[k, 0])
-        ratios = np.array([part.max() for part in problem.split(largest[k])]) / bound
+        ratios = np.array([part.max() for part in problem.split(largest[k])]) / floors.nonconvergence(problem, lr[k, 0])
         limsup = floors.floor_bounds(problem, lr[k, 0], 0.5).limsup
         slack = min(ratios.min(), highest[k] / limsup) - 1
         observations.append(Observation(slack, abs(ratios[-1] - 1) if beta2[k, 0] > 0 else None))
@@ -217,7 +215,7 @@ def _energy_slack(
     """
     begin = v0 * np.einsum("kij,kj->ki", h, e) ** 2
     squares, energy, end = np.zeros_like(e), np.zeros(len(e)), begin
-    for t, (_, g, v) in enumerate(orbit(h, e, lr, 0.0, beta2, int(steps.max()), begin)):
+    for t, (_, g, v) in enumerate(orbit(h, e, lr, beta2, int(steps.max()), v0)):
         counted = t < steps
         step = np.where(counted[:, None], lr * g / np.sqrt(v), 0.0)
         squares += step**2
@@ -229,21 +227,19 @@ def _energy_slack(
 
 
 def orbit(
-    h: np.ndarray, e: np.ndarray, lr: Any, beta1: Any, beta2: Any, steps: int, v: np.ndarray | None = None
+    h: np.ndarray, e: np.ndarray, lr: Any, beta2: Any, steps: int, v0: Any = 1.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Adam on many draws at once: yields e, g = He, and v after its update by g, before each step and at the end.
 
-    h is (draws, n, n), e is (draws, n); settings are numbers or columns. m starts at the first gradient, and v at its
-    square unless given.
+    h is (draws, n, n), e is (draws, n); settings are numbers or columns. v starts at v0 times the first squared
+    gradient; β1 = 0.
     """
-    m = np.einsum("kij,kj->ki", h, e)
-    v = m * m if v is None else v
+    v = v0 * np.einsum("kij,kj->ki", h, e) ** 2
     for _ in range(steps + 1):
         g = np.matmul(h, e[:, :, None])[:, :, 0]
-        m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * (g * g)
         yield e, g, v
-        e = e - lr * m / np.sqrt(v)
+        e = e - lr * g / np.sqrt(v)
 
 
 def _random_blocks(rng: np.random.Generator, single: bool = False) -> BlockQuadratic:
