@@ -108,6 +108,11 @@ def _q(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
     return 1 - loss / np.array([floors.floor(block, 1.0) for block in h])
 
 
+def _q_below(width: Callable[[Any], Any]) -> Search:
+    """A search over pairs for q above a function of 1 − β2."""
+    return _floor_search(lambda h, gap, loss: 1 - _q(h, loss) / width(gap), 2)
+
+
 def _stable_width(gap: np.ndarray) -> np.ndarray:
     """(1−β2)/(1+β2): the largest q on a stable cycle (5e)."""
     return gap / (2 - gap)
@@ -144,9 +149,10 @@ def _frustrated_or_random_block(rng: np.random.Generator) -> np.ndarray:
     return (1 + a) * np.eye(size) - a
 
 
-@tested(
-    "5g-width", draws=100, rounding=2e-4, search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
-)
+WIDTH = _floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
+
+
+@tested("5g-width", draws=100, rounding=2e-4, search=WIDTH)
 def width_of_the_floor(draw: Draw) -> Observation:
     """On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.
 
@@ -178,16 +184,17 @@ def _stored_q(beta2: float, h: Any, e: Any) -> float:
     return q[0] if abs(q[0] - q[1]) < 1e-3 else np.nan
 
 
+def _old_constant(gap: Any) -> Any:
+    """0.26√(1−β2)."""
+    return LARGEST_Q * np.sqrt(gap)
+
+
 def _old_width(gap: Any) -> Any:
     """The larger of 0.26√(1−β2) and (1−β2)/(1+β2)."""
-    return np.maximum(LARGEST_Q * np.sqrt(gap), _stable_width(gap))
+    return np.maximum(_old_constant(gap), _stable_width(gap))
 
 
-@false(
-    "5g-constant",
-    draws=len(DEEP),
-    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / (LARGEST_Q * np.sqrt(gap)), 2),
-)
+@false("5g-constant", draws=len(DEEP), search=_q_below(_old_constant))
 def constant_for_all(draw: Draw) -> Observation:
     """q of 5g is at most 0.26√(1−β2) for every β2.
 
@@ -197,15 +204,10 @@ def constant_for_all(draw: Draw) -> Observation:
     once).
     """
     beta2, h, e, _ = DEEP[draw.number % len(DEEP)]
-    return Observation(1 - _stored_q(beta2, h, e) / (LARGEST_Q * np.sqrt(1 - beta2)))
+    return Observation(1 - _stored_q(beta2, h, e) / _old_constant(1 - beta2))
 
 
-@false(
-    "5g-envelope",
-    draws=len(DEEP),
-    judge=refuted_as_stated,
-    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / _old_width(gap), 2),
-)
+@false("5g-envelope", draws=len(DEEP), judge=refuted_as_stated, search=_q_below(_old_width))
 def envelope(draw: Draw) -> Observation:
     """q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.
 
@@ -226,12 +228,15 @@ LOW = (
 )
 
 
-@false(
-    "5g-lower",
-    draws=len(LOW),
-    judge=refuted_as_stated,
-    search=_floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2),
-)
+def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """1 − ⟨loss⟩/((lr²/8) tr H)."""
+    return 1 - 8 * loss / np.trace(h, axis1=1, axis2=2)
+
+
+SHORTFALL = _floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2)
+
+
+@false("5g-lower", draws=len(LOW), judge=refuted_as_stated, search=SHORTFALL)
 def lower_floor(draw: Draw) -> Observation:
     """At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.
 
@@ -243,11 +248,6 @@ def lower_floor(draw: Draw) -> Observation:
     beta2, h, e, stated = LOW[draw.number % len(LOW)]
     ratio = (1 - _stored_q(beta2, h, e)) * floors.floor(np.array(h), 1.0) / (beta2 / (1 + beta2) / 4 * np.trace(h))
     return Observation(ratio - 1, value=abs(ratio - stated) <= 1e-4)
-
-
-def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """1 − ⟨loss⟩/((lr²/8) tr H)."""
-    return 1 - 8 * loss / np.trace(h, axis1=1, axis2=2)
 
 
 def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -309,19 +309,17 @@ def _momentum_band(h: np.ndarray, e: np.ndarray, gap: np.ndarray, longer: int = 
     return finite_or_inf(_band_slack(loss / np.array([floors.floor(block, 1.0, beta1=0.9) for block in h])))
 
 
-# rounding: the standard error of a mean over 50,000 steps is up to 0.004
-@tested(
-    "5g-momentum",
-    draws=50,
-    search=Search(
-        [Matrix("h", 3, least=0.03), Axis("e", -1, 1, 3), Axis("gap", 1e-3, 1e-2, log=True)],
-        _momentum_band,
-        functools.partial(_momentum_band, longer=20),
-        batch=True,
-        evaluations=400,
-    ),
-    rounding=0.004,
+WITH_MOMENTUM = Search(
+    [Matrix("h", 3, least=0.03), ERROR, Axis("gap", 1e-3, 1e-2, log=True)],
+    _momentum_band,
+    functools.partial(_momentum_band, longer=20),
+    batch=True,
+    evaluations=400,
 )
+
+
+# rounding: the standard error of a mean over 50,000 steps is up to 0.004
+@tested("5g-momentum", draws=50, rounding=0.004, search=WITH_MOMENTUM)
 def floor_with_momentum(draw: Draw) -> Observation:
     """With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to
     1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).

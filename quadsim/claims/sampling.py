@@ -51,14 +51,25 @@ def random_problem_and_error(rng: np.random.Generator, max_kappa: float = 1e6) -
     return problem, random_start(rng, problem) - problem.minimizer
 
 
-def case_draw(number: int, seed: int) -> BlockQuadratic:
-    """`case(number, seed=seed)` for Case 3 or 4, with cached spectra."""
-    return BlockQuadratic.from_spectra(_spectra(number), seed=seed, name=f"case {number}")
+_spectra = functools.cache(case_spectra)
 
 
-@functools.cache
-def _spectra(number: int) -> tuple[np.ndarray, ...]:
-    return case_spectra(number)
+def random_case(rng: np.random.Generator, number: int) -> BlockQuadratic:
+    """Case 3 or 4 with random bases and minimizer 0."""
+    return random_case_and_error(rng, number)[0]
+
+
+def random_case_and_error(rng: np.random.Generator, number: int) -> tuple[BlockQuadratic, np.ndarray]:
+    """Case 3 or 4 with the bases and the initial error of a random seed, and minimizer 0."""
+    seed = int(rng.integers(2**31))
+    problem = BlockQuadratic.from_spectra(_spectra(number), seed=seed)
+    return problem, problem.initial_error(seed)
+
+
+def rotated_blocks(q: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Blocks Q diag(values) Qᵀ of many bases Q, (bases, n, n)."""
+    h = np.einsum("kij,j,klj->kil", q, values, q)
+    return (h + h.swapaxes(1, 2)) / 2
 
 
 def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
