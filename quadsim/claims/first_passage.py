@@ -61,8 +61,8 @@ def _bracket_slack(problem: BlockQuadratic, loss: Any, square: Any) -> float:
 
 
 def _search_bracket(h: np.ndarray, e: np.ndarray) -> float:
-    square = float((h @ e) @ (h @ e))
-    return _bracket_slack(one_block(h), one_block(h).loss(e), square) if square else np.inf
+    problem, square = one_block(h), float((h @ e) @ (h @ e))
+    return _bracket_slack(problem, problem.loss(e), square) if square else np.inf
 
 
 @proved("9-monotone", draws=300, rounding=0.0, search=Search(BLOCK_START_LR, _gd_decrease, rounding=1e-12))
@@ -177,9 +177,12 @@ def bracketed(draw: Draw) -> Observation:
     late = _first(loss <= square_tol / (2 * problem.lipschitz) * (1 - 1e-9))
     if not early <= _first(square <= square_tol) <= late:
         slack = -1.0
-    vectors = np.linalg.eigh(problem.hessian())[1]
-    ends = ((vectors[:, 0], problem.mu), (vectors[:, -1], problem.lipschitz))
-    gaps = [abs(end * (vector @ (g := problem.hvp(vector))) / (g @ g) - 1) for vector, end in ends]
+    gaps = []
+    for vector, end in zip(
+        np.linalg.eigh(problem.hessian())[1].T[[0, -1]], (problem.mu, problem.lipschitz), strict=True
+    ):
+        g = problem.hvp(vector)
+        gaps.append(abs(end * (vector @ g) / (g @ g) - 1))
     return Observation(slack, max(gaps))
 
 
