@@ -231,13 +231,17 @@ class BlockQuadratic:
 
         A dense block is one unit; a diagonal one has as many as coordinates.
         """
-        from scipy.sparse.csgraph import connected_components
-
-        units, count = np.empty(self.dim, dtype=np.int64), 0
+        units = np.full(self.dim, -1, dtype=np.int64)
+        count = 0
         for block, part in zip(self.blocks, self.slices, strict=True):
-            components, labels = connected_components(block != 0, directed=False)
-            units[part] = count + labels
-            count += components
+            coupled, here = block != 0, units[part]
+            while (here < 0).any():
+                reach = np.zeros(len(block), dtype=bool)
+                reach[np.argmax(here < 0)] = True
+                while (wider := coupled[reach].any(axis=0) | reach).sum() > reach.sum():
+                    reach = wider
+                here[reach] = count
+                count += 1
         return units
 
     def sqrt_hessian(self, *, symmetric: bool) -> list[np.ndarray]:
