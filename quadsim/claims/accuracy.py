@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.adversary import Axis, Matrix, Option, Search
+from quadsim.claims.adversary import BLOCK, ERROR, Axis, Option, Search
 from quadsim.claims.decimal_oracle import MANY_DIGITS, against_decimal, decimal_loss
 from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, exact_result, false, tested
 from quadsim.claims.observations import Draw, Observation, values_of
@@ -110,13 +110,13 @@ def _slack_gd(values: np.ndarray, e: np.ndarray, lr: float, t: int) -> float:
     """Slack of 9-gd."""
     if not e.all():
         return np.inf
-    off, log_loss, log_ratio, _ = against_decimal(values, e, GD(lr=lr), lr, 0.0, t)
+    off, log_loss, log_ratio, _ = against_decimal(values, e, GD(lr=lr), t)
     return 1 - off / (GD_ERROR * EPS * (1 + abs(log_loss) + abs(log_ratio)))
 
 
 def _search_gd(c: np.ndarray, t: float, lr: float, **spectrum: Any) -> float:
     values = _chosen_modes(**spectrum)
-    return _slack_gd(values, c, float(lr) / float(values[-1]), int(t))
+    return _slack_gd(values, c, lr / float(values[-1]), int(t))
 
 
 @tested("9-gd", draws=600, search=Search([*MODES, Axis("lr", 0.01, 2)], _search_gd, evaluations=1200))
@@ -155,7 +155,7 @@ def naive_accuracy(draw: Draw) -> Observation:
     lr, errors = 2 / (values[0] + values[-1]), []
     for t in NAIVE_STEPS:
         logs = np.log(0.5 * values * e**2) + 2 * t * np.log(np.abs(1 - lr * values))
-        truth, _ = decimal_loss(values, e, GD(lr=lr), lr, 0.0, t)
+        truth, _ = decimal_loss(values, e, GD(lr=lr), t)
         with localcontext(MANY_DIGITS):
             errors.append(abs(float(Decimal(float(np.logaddexp.reduce(logs))) - truth.ln())))
     return Observation(value=errors)
@@ -167,12 +167,12 @@ def _slack_momentum(values: np.ndarray, e: np.ndarray, lr: float, momentum: floa
         return np.inf
     lr = lr * 2 * (1 + momentum) / (1 + 2 * momentum if nesterov else 1) / float(values[-1])
     optimizer = (Nesterov if nesterov else HeavyBall)(lr=lr, momentum=momentum)
-    off, log_loss, _, share = against_decimal(values, e, optimizer, lr, momentum, t)
+    off, log_loss, _, share = against_decimal(values, e, optimizer, t)
     return 1 - float(np.expm1(off)) * share / (MOMENTUM_ERROR * EPS * (t + abs(log_loss)))
 
 
 def _search_momentum(c: np.ndarray, t: float, lr: float, damping: float, nesterov: int, **spectrum: Any) -> float:
-    return _slack_momentum(_chosen_modes(**spectrum), c, float(lr), 1 - float(damping), int(t), bool(nesterov))
+    return _slack_momentum(_chosen_modes(**spectrum), c, lr, 1 - damping, int(t), bool(nesterov))
 
 
 MOMENTUM_AXES = (*MODES, Axis("lr", 1e-6, 1, log=True), Axis("damping", 1e-6, 1, log=True), Option("nesterov", 2))
@@ -199,15 +199,27 @@ def momentum_accuracy(draw: Draw) -> Observation:
     return Observation(_slack_momentum(values, e, lr, momentum, int(10 ** rng.uniform(0, 12)), draw.number % 2 == 1))
 
 
-@tested(
-    "9-tuned",
-    draws=400,
-    search=Search(
-        [Axis("kappa", 10**0.1, 1e12, log=True), Axis("t", 1, 1e12, log=True)],
-        lambda kappa, t: _tuned_error(float(kappa), int(t)),
-        evaluations=1600,
-    ),
-)
+def _tuned_error(kappa: float, t: float) -> float:
+    """Slack of 9-tuned."""
+    t = int(t)
+    ends = np.array([1.0, kappa])
+    heavy = modes.tuned_heavy_ball(1.0, kappa, ends).log_sizes([t])[:, 0]
+    nesterov = modes.nesterov(1 / kappa, None, ends[:1], 1.0).log_sizes([t])[:, 0]
+    with localcontext(MANY_DIGITS):
+        root, damping = Decimal(kappa).sqrt(), Decimal(1 / kappa).sqrt()
+        rho = (root - 1) / (root + 1)
+        roots, growth = (rho, rho, 1 - damping), (1 - rho, 1 + rho, damping)
+        offs = []
+        for size, double_root, slope in zip([*heavy, *nesterov], roots, growth, strict=True):
+            power, factor = t * double_root.ln(), (1 + slope * t).ln()
+            offs.append(abs(float(Decimal(float(size)) - power - factor)) / (1 - float(power) + float(factor)))
+    return 1 - max(offs) / (TUNED_ERROR * EPS)
+
+
+KAPPA_AND_STEP = (Axis("kappa", 10**0.1, 1e12, log=True), Axis("t", 1, 1e12, log=True))
+
+
+@tested("9-tuned", draws=400, search=Search(KAPPA_AND_STEP, _tuned_error, evaluations=1600))
 def tuned_ends(draw: Draw) -> Observation:
     """At the exact best settings of heavy ball, and of Nesterov's method at lr = 1/L, the extreme modes are ρ^t(1 + (1
     ∓ ρ)t) and (1 − 1/√κ)^t(1 + t/√κ); their logarithms in closed form have an error of at most 3 eps relative to the
@@ -217,23 +229,7 @@ def tuned_ends(draw: Draw) -> Observation:
     the optimizer chooses are not rounded: the gaps lr(λ − μ) and lr(L − λ) are exactly 0 at the ends, and there is no
     cancellation elsewhere.
     """
-    return Observation(_tuned_error(float(10 ** draw.rng.uniform(0.1, 12)), int(10 ** draw.rng.uniform(0, 12))))
-
-
-def _tuned_error(kappa: float, t: int) -> float:
-    ends = np.array([1.0, kappa])
-    heavy = modes.tuned_heavy_ball(1.0, kappa, ends).log_sizes([t])[:, 0]
-    nesterov = modes.nesterov(1 / kappa, None, ends[:1], 1.0).log_sizes([t])[:, 0]
-    with localcontext(MANY_DIGITS):
-        root, damping = Decimal(kappa).sqrt(), Decimal(1 / kappa).sqrt()
-        rho = (root - 1) / (root + 1)
-        powers = [t * rho.ln(), t * rho.ln(), t * (1 - damping).ln()]
-        growth = [1 + (1 - rho) * t, 1 + (1 + rho) * t, 1 + damping * t]
-        offs = [
-            abs(float(Decimal(float(size)) - power - factor.ln())) / (1 - float(power) + float(factor.ln()))
-            for size, power, factor in zip([*heavy, *nesterov], powers, growth, strict=True)
-        ]
-    return 1 - max(offs) / (TUNED_ERROR * EPS)
+    return Observation(_tuned_error(float(10 ** draw.rng.uniform(0.1, 12)), 10 ** draw.rng.uniform(0, 12)))
 
 
 def _is_ill(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -271,15 +267,14 @@ def ill_conditioned(draw: Draw) -> Observation:
     return Observation(value=np.abs(runs[1] - runs[0]))
 
 
-@tested(
-    "9-iterate",
-    draws=100,
-    search=Search(
-        [Matrix("h", 3), Axis("e", -1, 1, 3), Option("setting", len(SETTINGS)), Axis("steps", 1e2, 1e4, log=True)],
-        lambda h, e, setting, steps: _slack_iterated(one_block(h), SETTINGS[setting], e, int(steps)),
-        evaluations=1600,
-    ),
+ITERATED = Search(
+    [BLOCK, ERROR, Option("setting", len(SETTINGS)), Axis("steps", 1e2, 1e4, log=True)],
+    lambda h, e, setting, steps: _slack_iterated(one_block(h), SETTINGS[setting], e, int(steps)),
+    evaluations=1600,
 )
+
+
+@tested("9-iterate", draws=100, search=ITERATED)
 def as_iterated(draw: Draw) -> Observation:
     """The closed form agrees with the solver, in loss and gradient norm, to 1e-8 relative to the largest value from
     that step on, for up to 10⁵ steps; for heavy ball at its best lr the tolerance is larger by 20 t² eps, for frozen
@@ -295,11 +290,10 @@ def as_iterated(draw: Draw) -> Observation:
     values that searches found; earlier constants, 6 and 400, and none for a given momentum, were refuted by searches.
     """
     rng = draw.rng
-    number, optimizer = int(rng.integers(1, 5)), SETTINGS[draw.number % len(SETTINGS)]
-    size = 6 if number < 3 else 3
-    problem = case(number, seed=int(rng.integers(2**31)), block_size=size, minimizer="zero")
+    number = int(rng.integers(1, 5))
+    problem = case(number, seed=int(rng.integers(2**31)), block_size=6 if number < 3 else 3, minimizer="zero")
     start, steps = rng.standard_normal(problem.dim), int(10 ** rng.uniform(2, 5))
-    return Observation(_slack_iterated(problem, optimizer, start, steps))
+    return Observation(_slack_iterated(problem, SETTINGS[draw.number % len(SETTINGS)], start, steps))
 
 
 def _slack_iterated(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int) -> float:
@@ -324,22 +318,15 @@ def _deviation(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return np.abs(np.expm1(ours - theirs)) * np.exp(theirs - later)
 
 
-@tested(
-    "9-dense",
-    draws=1000,
-    search=Search(
-        [
-            Axis("kappa", 1, 1e6, log=True),
-            Axis("shares", 0, 1, 3),
-            Axis("angles", 0, np.pi, 3),
-            Axis("c", 0.1, 3, 3),
-            Axis("lr", 0.1, 0.9),
-            Axis("t", 1e6, 1e11, log=True),
-        ],
-        lambda kappa, shares, angles, c, lr, t: _slack_dense(kappa**shares, rotation_3d(angles), c, float(lr), int(t)),
-        evaluations=3000,
-    ),
+SPECTRUM_AND_BASIS = (Axis("kappa", 1, 1e6, log=True), Axis("shares", 0, 1, 3), Axis("angles", 0, np.pi, 3))
+DENSE = Search(
+    [*SPECTRUM_AND_BASIS, Axis("c", 0.1, 3, 3), Axis("lr", 0.1, 0.9), Axis("t", 1e6, 1e11, log=True)],
+    lambda kappa, shares, angles, c, lr, t: _slack_dense(kappa**shares, rotation_3d(angles), c, lr, int(t)),
+    evaluations=3000,
 )
+
+
+@tested("9-dense", draws=1000, search=DENSE)
 def from_dense(draw: Draw) -> Observation:
     """Eigenvalues computed from a dense block of size n, instead of known exactly, change GD's loss after t ≥ 10⁶ steps
     by at most 8 n t eps lr·L/(1 − lr·μ) relative to it, at lr ≤ 0.9/L and κ ≤ 10⁶, from starts whose coefficients in
@@ -355,7 +342,7 @@ def from_dense(draw: Draw) -> Observation:
     rng = draw.rng
     values = np.exp(rng.uniform(0, rng.uniform(0, np.log(1e6)), int(rng.integers(2, 9))))
     c = rng.choice([-1, 1], values.size) * rng.uniform(0.1, 3, values.size)
-    lr, t = float(rng.uniform(0.1, 0.9)), int(10 ** rng.uniform(6, 11))
+    lr, t = rng.uniform(0.1, 0.9), int(10 ** rng.uniform(6, 11))
     return Observation(_slack_dense(values, haar_basis(values.size, rng), c, lr, t))
 
 

@@ -51,12 +51,11 @@ class Axis:
 
     def part(self, number: int, parts: int) -> Axis:
         """One of several equal parts of the axis."""
-        ends = self.decode(np.array([[number / parts], [(number + 1) / parts]]) * np.ones(self.width))
-        low, high = ends.reshape(2, -1)[:, 0].tolist()
+        unit = np.array([[number / parts], [(number + 1) / parts]])
+        low, high = replace(self, count=None).decode(unit).tolist()
         return replace(self, low=low, high=high)
 
 
-@dataclass(frozen=True)
 class Option(Axis):
     """One of several values, numbered from 0: ``Option("v0", 2)``."""
 
@@ -67,7 +66,6 @@ class Option(Axis):
         return np.minimum(self.high * unit[:, 0], self.high - 1).astype(int)
 
 
-@dataclass(frozen=True)
 class Matrix(Axis):
     """A symmetric positive definite matrix DCD, H_11 = 1.
 
@@ -76,30 +74,35 @@ class Matrix(Axis):
     strong ones. Eigenvalues of C below `low` are lifted to it.
     """
 
-    size: int = 2
-
     def __init__(self, name: str, size: int, scales: float = 4.0, least: float = 1e-3) -> None:
-        super().__init__(name, least, scales)
-        object.__setattr__(self, "size", size)
+        super().__init__(name, least, scales, size)
 
     @property
     def width(self) -> int:
-        return self.size * (self.size + 1) // 2 - 1
+        return (self.count or 1) * ((self.count or 1) + 1) // 2 - 1
 
     def decode(self, unit: np.ndarray) -> np.ndarray:
-        n = self.size
+        n = self.count or 1
         signed = 2 * unit - 1
         scales = np.hstack([np.ones((len(unit), 1)), self.high ** signed[:, : n - 1]])
         correlations = np.sign(signed[:, n - 1 :]) * 10 ** (3 * (np.abs(signed[:, n - 1 :]) - 1))
         matrix = np.zeros((len(unit), n, n))
         matrix[:, *np.triu_indices(n, 1)] = correlations
         matrix += matrix.swapaxes(1, 2) + np.eye(n)
-        values, vectors = np.linalg.eigh(matrix)
-        lifted = np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, self.low), vectors)
-        matrix = np.where((values[:, 0] < self.low)[:, None, None], lifted, matrix)
-        matrix = matrix * (scales[:, :, None] * scales[:, None, :])
+        matrix = lift_eigenvalues(matrix, self.low) * (scales[:, :, None] * scales[:, None, :])
         matrix = matrix / matrix[:, :1, :1]
         return (matrix + matrix.swapaxes(1, 2)) / 2
+
+
+def lift_eigenvalues(matrices: np.ndarray, least: float) -> np.ndarray:
+    """Symmetric matrices (points, n, n), with eigenvalues below `least` raised to it."""
+    values, vectors = np.linalg.eigh(matrices)
+    lifted = np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, least), vectors)
+    return np.where((values[:, 0] < least)[:, None, None], lifted, matrices)
+
+
+# Axes of many searches: a block of size three, and an error.
+BLOCK, ERROR = Matrix("h", 3), Axis("e", -1, 1, 3)
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,9 @@ class Search:
     axes : sequence of Axis
         The problem, the start and the settings.
     margin : callable
-        The margin at one point, given the values of the axes by name. A negative margin or NaN is a violation; it is
-        infinite where the claim makes no statement. With ``batch`` it takes arrays with one row for each point.
+        The margin at one point, given the values of the axes by name, as Python numbers or arrays. A negative margin or
+        NaN is a violation; it is infinite where the claim makes no statement. With ``batch`` it takes arrays with one
+        row for each point.
     confirm : callable, optional
         A slower and more accurate margin, from a long run instead of a short one. Only confirmed margins are reported.
     evaluations : int
@@ -154,9 +158,10 @@ class Search:
         values = self.decode(points)
         with np.errstate(all="ignore"):
             if self.batch:
-                margins = np.asarray(function(**values), dtype=float)
+                margins = function(**values)
             else:
-                rows = [{name: value[k] for name, value in values.items()} for k in range(len(points))]
+                columns = [value.tolist() if value.ndim == 1 else value for value in values.values()]
+                rows = (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
                 margins = np.array([_admissible(function, row) for row in rows])
         return np.where(np.isnan(margins), -np.inf, margins)
 

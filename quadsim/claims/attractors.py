@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.adversary import ERROR, Axis, Matrix, Search, lift_eigenvalues
 from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, false, refuted_as_stated, tested
 from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
@@ -73,10 +73,8 @@ def coupled(scales: np.ndarray, couplings: np.ndarray, gap: np.ndarray) -> np.nd
     c = np.zeros((len(gap), n, n))
     c[:, *np.triu_indices(n, 1)] = np.sign(couplings) * REACH ** (2 * np.abs(couplings) - 1)
     c = np.clip((c + c.swapaxes(1, 2)) * (gap / (4 - 3 * gap))[:, None, None], -0.999, 0.999) + np.eye(n)
-    values, vectors = np.linalg.eigh(c)
-    lifted = np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, MIN_EIGENVALUE), vectors)
     d = np.hstack([np.ones((len(gap), 1)), scales])
-    return np.where((values[:, 0] < MIN_EIGENVALUE)[:, None, None], lifted, c) * d[:, :, None] * d[:, None, :]
+    return lift_eigenvalues(c, MIN_EIGENVALUE) * d[:, :, None] * d[:, None, :]
 
 
 def _floor_search(margin: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], size: int) -> Search:
@@ -86,8 +84,7 @@ def _floor_search(margin: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndar
         scales: np.ndarray, couplings: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int = 1
     ) -> np.ndarray:
         h = coupled(scales, couplings, gap)
-        g = np.einsum("kij,kj->ki", h, e)
-        return finite_or_inf(margin(h, gap, _mean_losses(h, e, v0[:, None] * g * g, gap, longer)))
+        return finite_or_inf(margin(h, gap, _mean_losses(h, e, v0, gap, longer)))
 
     scales, couplings = Axis("scales", 0.25, 4, size - 1, log=True), Axis("couplings", -1, 1, size * (size - 1) // 2)
     axes = [scales, couplings, Axis("e", -1, 1, size), V0, GAP]
@@ -95,10 +92,10 @@ def _floor_search(margin: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndar
     return Search(axes, margins, confirm, evaluations=24_000, batch=True, rounding=1e-6, strata="gap")
 
 
-def _mean_losses(h: np.ndarray, e: np.ndarray, v: np.ndarray, gap: np.ndarray, longer: int) -> np.ndarray:
+def _mean_losses(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int) -> np.ndarray:
     """Time averages at lr = 1 over a number of steps that grows with 1/(1 − β2)."""
     steps = longer * np.maximum(1500, 150 / gap)
-    return long_run(h, e, 1 - gap, v=v, before=steps, counted=steps, kick=KICK).loss
+    return long_run(h, e, 1 - gap, v0=v0, before=steps, counted=steps, kick=KICK).loss
 
 
 def finite_or_inf(margins: np.ndarray) -> np.ndarray:
@@ -109,6 +106,11 @@ def finite_or_inf(margins: np.ndarray) -> np.ndarray:
 def _q(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """q of 5g from blocks and mean losses at lr = 1."""
     return 1 - loss / np.array([floors.floor(block, 1.0) for block in h])
+
+
+def _q_below(width: Callable[[Any], Any]) -> Search:
+    """A search over pairs for q above a function of 1 − β2."""
+    return _floor_search(lambda h, gap, loss: 1 - _q(h, loss) / width(gap), 2)
 
 
 def _stable_width(gap: np.ndarray) -> np.ndarray:
@@ -147,9 +149,10 @@ def _frustrated_or_random_block(rng: np.random.Generator) -> np.ndarray:
     return (1 + a) * np.eye(size) - a
 
 
-@tested(
-    "5g-width", draws=100, rounding=2e-4, search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
-)
+WIDTH = _floor_search(lambda h, gap, loss: 1 - _q(h, loss) / np.sqrt(gap), 3)
+
+
+@tested("5g-width", draws=100, rounding=2e-4, search=WIDTH)
 def width_of_the_floor(draw: Draw) -> Observation:
     """On blocks of up to three coordinates q of 5g is at most √(1−β2), for β2 from 0.05 to 0.97.
 
@@ -181,16 +184,17 @@ def _stored_q(beta2: float, h: Any, e: Any) -> float:
     return q[0] if abs(q[0] - q[1]) < 1e-3 else np.nan
 
 
+def _old_constant(gap: Any) -> Any:
+    """0.26√(1−β2)."""
+    return LARGEST_Q * np.sqrt(gap)
+
+
 def _old_width(gap: Any) -> Any:
     """The larger of 0.26√(1−β2) and (1−β2)/(1+β2)."""
-    return np.maximum(LARGEST_Q * np.sqrt(gap), _stable_width(gap))
+    return np.maximum(_old_constant(gap), _stable_width(gap))
 
 
-@false(
-    "5g-constant",
-    draws=len(DEEP),
-    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / (LARGEST_Q * np.sqrt(gap)), 2),
-)
+@false("5g-constant", draws=len(DEEP), search=_q_below(_old_constant))
 def constant_for_all(draw: Draw) -> Observation:
     """q of 5g is at most 0.26√(1−β2) for every β2.
 
@@ -200,15 +204,10 @@ def constant_for_all(draw: Draw) -> Observation:
     once).
     """
     beta2, h, e, _ = DEEP[draw.number % len(DEEP)]
-    return Observation(1 - _stored_q(beta2, h, e) / (LARGEST_Q * np.sqrt(1 - beta2)))
+    return Observation(1 - _stored_q(beta2, h, e) / _old_constant(1 - beta2))
 
 
-@false(
-    "5g-envelope",
-    draws=len(DEEP),
-    judge=refuted_as_stated,
-    search=_floor_search(lambda h, gap, loss: 1 - _q(h, loss) / _old_width(gap), 2),
-)
+@false("5g-envelope", draws=len(DEEP), judge=refuted_as_stated, search=_q_below(_old_width))
 def envelope(draw: Draw) -> Observation:
     """q of 5g is at most the larger of 0.26√(1−β2) and (1−β2)/(1+β2), whether or not a 2-cycle is stable.
 
@@ -229,12 +228,15 @@ LOW = (
 )
 
 
-@false(
-    "5g-lower",
-    draws=len(LOW),
-    judge=refuted_as_stated,
-    search=_floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2),
-)
+def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """1 − ⟨loss⟩/((lr²/8) tr H)."""
+    return 1 - 8 * loss / np.trace(h, axis1=1, axis2=2)
+
+
+SHORTFALL = _floor_search(lambda h, gap, loss: 1 - _shortfall(h, loss) / _stable_width(gap), 2)
+
+
+@false("5g-lower", draws=len(LOW), judge=refuted_as_stated, search=SHORTFALL)
 def lower_floor(draw: Draw) -> Observation:
     """At β1 = 0 and ε = 0, Adam's time-average loss is at least (2β2/(1+β2)) (lr²/8) tr H.
 
@@ -246,11 +248,6 @@ def lower_floor(draw: Draw) -> Observation:
     beta2, h, e, stated = LOW[draw.number % len(LOW)]
     ratio = (1 - _stored_q(beta2, h, e)) * floors.floor(np.array(h), 1.0) / (beta2 / (1 + beta2) / 4 * np.trace(h))
     return Observation(ratio - 1, value=abs(ratio - stated) <= 1e-4)
-
-
-def _shortfall(h: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """1 − ⟨loss⟩/((lr²/8) tr H)."""
-    return 1 - 8 * loss / np.trace(h, axis1=1, axis2=2)
 
 
 def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -267,25 +264,21 @@ def _as_measured(claim: Claim, observations: list[Observation]) -> Verdict:
 
 def _frustrated_slack(e: np.ndarray, v0: np.ndarray, gap: np.ndarray, longer: int = 1) -> np.ndarray:
     """Slack of the floor of FRUSTRATED between its best 2-cycle and the SDP."""
-    g = e @ FRUSTRATED
-    loss = _mean_losses(np.repeat(FRUSTRATED[None], len(e), axis=0), e, v0[:, None] * g * g, gap, longer)
-    return finite_or_inf(
-        np.minimum(loss / (floors.cycles(FRUSTRATED)[1][0] / 8) - 1, 1 - loss / floors.floor(FRUSTRATED, 1.0))
-    )
+    loss = _mean_losses(np.repeat(FRUSTRATED[None], len(e), axis=0), e, v0, gap, longer)
+    lower, upper = floors.cycles(FRUSTRATED)[1][0] / 8, floors.floor(FRUSTRATED, 1.0)
+    return finite_or_inf(np.minimum(loss / lower - 1, 1 - loss / upper))
 
 
-@tested(
-    "5g-frustrated",
-    draws=8,
-    judge=_as_measured,
-    search=Search(
-        [Axis("e", -1, 1, 3), V0, Axis("gap", 0.01, 0.1, log=True)],
-        _frustrated_slack,
-        functools.partial(_frustrated_slack, longer=LONGER),
-        evaluations=1200,
-        batch=True,
-    ),
+BETWEEN_CYCLE_AND_SDP = Search(
+    [ERROR, V0, Axis("gap", 0.01, 0.1, log=True)],
+    _frustrated_slack,
+    functools.partial(_frustrated_slack, longer=LONGER),
+    evaluations=1200,
+    batch=True,
 )
+
+
+@tested("5g-frustrated", draws=8, judge=_as_measured, search=BETWEEN_CYCLE_AND_SDP)
 def frustrated(draw: Draw) -> Observation:
     """H = 1.3·I − 0.3·11ᵀ in three dimensions has SDP(H) = 3.9, and sᵀHs = 3.6 on its best 2-cycle, which is unstable
     for β2 > 0.625; for β2 ≥ 0.9 Adam's floor (β1 = 0, ε = 0) in units of lr²/8 is between the two: 3.7839, 3.8891 and
@@ -316,19 +309,17 @@ def _momentum_band(h: np.ndarray, e: np.ndarray, gap: np.ndarray, longer: int = 
     return finite_or_inf(_band_slack(loss / np.array([floors.floor(block, 1.0, beta1=0.9) for block in h])))
 
 
-# rounding: the standard error of a mean over 50,000 steps is up to 0.004
-@tested(
-    "5g-momentum",
-    draws=50,
-    search=Search(
-        [Matrix("h", 3, least=0.03), Axis("e", -1, 1, 3), Axis("gap", 1e-3, 1e-2, log=True)],
-        _momentum_band,
-        functools.partial(_momentum_band, longer=20),
-        batch=True,
-        evaluations=400,
-    ),
-    rounding=0.004,
+WITH_MOMENTUM = Search(
+    [Matrix("h", 3, least=0.03), ERROR, Axis("gap", 1e-3, 1e-2, log=True)],
+    _momentum_band,
+    functools.partial(_momentum_band, longer=20),
+    batch=True,
+    evaluations=400,
 )
+
+
+# rounding: the standard error of a mean over 50,000 steps is up to 0.004
+@tested("5g-momentum", draws=50, rounding=0.004, search=WITH_MOMENTUM)
 def floor_with_momentum(draw: Draw) -> Observation:
     """With β1 = 0.9, β2 = 0.99 or 0.999, and ε = 0, Adam's floor on blocks of n ≤ 6 coordinates with κ ≤ 100 is 1.01 to
     1.25 times ((1−β1)/(1+β1))² (lr²/8) SDP(H).

@@ -13,22 +13,28 @@ import numpy as np
 
 from quadsim.claims.adversary import Axis, Matrix, Search
 from quadsim.claims.attractors import ADAM, SIGMAS, finite_or_inf, settled_loss, start_near_cycle
+from quadsim.claims.cycles import stable_cycles
 from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved, tested
 from quadsim.claims.observations import Draw, Observation, least_slack, standard_error, values_of
 from quadsim.claims.orbits import long_run
-from quadsim.claims.sampling import one_block, random_block, rotation_3d
+from quadsim.claims.sampling import one_block, random_block, random_case, rotated_blocks, rotation_3d
 from quadsim.engine.solver import solve
 from quadsim.engine.trajectory import Status
 from quadsim.problems.block_quadratic import BlockQuadratic
-from quadsim.problems.cases import case
+from quadsim.problems.cases import case_spectra
 from quadsim.theory import floors, sdp
 
 TRACE, SIGN_SUMS = 15303.0, (15294.0, 15312.0)  # of Case 3
 
 
-@proved(
-    "5h-diagonal", draws=300, tight=True, search=Search([Matrix("h", 4)], lambda h: _sdp_chain(h), evaluations=1500)
-)
+def _sdp_chain(h: np.ndarray) -> float:
+    """The least slack of the inequalities of 5h-diagonal."""
+    value, entry = sdp.sdp_value(h), np.abs(np.triu(h, 1)).max()
+    lower = max(np.trace(h) + 2 * entry, sdp.largest_sign_sum(h)[0])
+    return min(value.value / lower, len(h) * one_block(h).lipschitz / value.upper) - 1
+
+
+@proved("5h-diagonal", draws=300, tight=True, search=Search([Matrix("h", 4)], _sdp_chain, evaluations=1500))
 def trace_for_diagonal_only(draw: Draw) -> Observation:
     """tr H + 2 max_{i≠j}|H_ij| ≤ SDP(H) ≤ Σ n_l L_l, and every sᵀHs is at most SDP(H). So the floor (lr²/8) SDP(H)
     equals (lr²/8) tr H for diagonal H only; in two dimensions SDP(H) = tr H + 2|H₁₂|.
@@ -42,13 +48,6 @@ def trace_for_diagonal_only(draw: Draw) -> Observation:
     return Observation(slack, abs(sdp.sdp_value(pair).value / (np.trace(pair) + 2 * abs(pair[0, 1])) - 1))
 
 
-def _sdp_chain(h: np.ndarray) -> float:
-    """The least slack of the inequalities of 5h-diagonal."""
-    value, entry = sdp.sdp_value(h), np.abs(np.triu(h, 1)).max()
-    lower = max(np.trace(h) + 2 * entry, sdp.largest_sign_sum(h)[0])
-    return min(value.value / lower, len(h) * one_block(h).lipschitz / value.upper) - 1
-
-
 def _forced(claim: Claim, observations: list[Observation]) -> Verdict:
     """Whether all ratios are within the bounds that Case 3 forces, and the mean is above the trace."""
     ratios, margin = values_of(observations), least_slack(observations)
@@ -60,27 +59,23 @@ def _forced(claim: Claim, observations: list[Observation]) -> Verdict:
 
 def _case_3_slack(angles: np.ndarray, e: np.ndarray, steps: int = 5000) -> np.ndarray:
     """Slack of 5h-case3 with bases of these angles, from starts e at lr = 1."""
-    spectra = case(3, rotation=0).eigenvalues
     total = np.zeros(len(e))
-    for values, turns, start in zip(spectra, np.split(angles, 3, axis=1), np.split(e, 3, axis=1), strict=True):
-        q = np.array([rotation_3d(turn) for turn in turns])
-        h = np.einsum("kij,j,klj->kil", q, values, q)
-        total += long_run((h + h.swapaxes(1, 2)) / 2, start, 0.99, before=steps, counted=steps).loss
+    for values, turns, start in zip(case_spectra(3), np.hsplit(angles, 3), np.hsplit(e, 3), strict=True):
+        h = rotated_blocks(np.array([rotation_3d(turn) for turn in turns]), values)
+        total += long_run(h, start, 0.99, before=steps, counted=steps).loss
     return finite_or_inf((SIGN_SUMS[1] - TRACE) / TRACE - np.abs(8 * total / TRACE - 1))
 
 
-@tested(
-    "5h-case3",
-    draws=100,
-    judge=_forced,
-    search=Search(
-        [Axis("angles", 0, np.pi, 9), Axis("e", -1, 1, 9)],
-        _case_3_slack,
-        functools.partial(_case_3_slack, steps=100_000),
-        batch=True,
-        evaluations=800,
-    ),
+BASES_AND_STARTS = Search(
+    [Axis("angles", 0, np.pi, 9), Axis("e", -1, 1, 9)],
+    _case_3_slack,
+    functools.partial(_case_3_slack, steps=100_000),
+    batch=True,
+    evaluations=800,
 )
+
+
+@tested("5h-case3", draws=100, judge=_forced, search=BASES_AND_STARTS)
 def case_3(draw: Draw) -> Observation:
     """On Case 3 every sᵀHs is between 15294 and 15312. From Gaussian starts Adam's floor (β1 = 0, β2 = 0.99) is within
     a relative distance of 5.9e-4 of tr(H)lr²/8 = 15303·lr²/8, and above it on average.
@@ -90,13 +85,12 @@ def case_3(draw: Draw) -> Observation:
     By 5e and 5g the floor is nearly SDP(H) ≥ tr H: over 150 draws the mean ratio was 1.00036, the least 1.0000025
     (measured once).
     """
-    rng = draw.rng
-    problem = case(3, seed=int(rng.integers(2**31)), minimizer="zero")
+    problem = random_case(draw.rng, 3)
     signs = np.array(list(itertools.product((1.0, -1.0), repeat=3)))
     sums = [np.einsum("ki,ij,kj->k", signs, block, signs) for block in problem.blocks]
     low, high = (sum(end(part) for part in sums) for end in (np.min, np.max))
     slack = min(low / SIGN_SUMS[0] - 1, 1 - high / SIGN_SUMS[1])
-    loss = settled_loss(problem, replace(ADAM, beta2=0.99), rng.standard_normal(problem.dim), 60_000)
+    loss = settled_loss(problem, replace(ADAM, beta2=0.99), draw.rng.standard_normal(problem.dim), 60_000)
     ratio = loss / (ADAM.lr**2 / 8 * TRACE)
     return Observation(min(slack, (SIGN_SUMS[1] - TRACE) / TRACE - abs(ratio - 1)), value=ratio)
 
@@ -111,19 +105,12 @@ def below_the_trace(draw: Draw) -> Observation:
     starts (5h-case3).
     """
     rng, beta2 = draw.rng, float(draw.rng.choice([0.9, 0.99]))
-    problem, start = case(3, seed=int(rng.integers(2**31)), minimizer="zero"), []
-    for block in problem.blocks:
-        stable = _stable_cycles(block, beta2)
-        if not stable:
-            return Observation()
-        start.append(stable[-1])
-    w0 = ADAM.lr / 2 * np.concatenate(start) * rng.uniform(0.999, 1.001, problem.dim)
+    problem = random_case(rng, 3)
+    stable = [stable_cycles(block, beta2) for block in problem.blocks]
+    if not all(stable):
+        return Observation()
+    w0 = ADAM.lr / 2 * np.concatenate([cycles[-1] for cycles in stable]) * rng.uniform(0.999, 1.001, problem.dim)
     return Observation(settled_loss(problem, replace(ADAM, beta2=beta2), w0, 20_000) / (ADAM.lr**2 / 8 * TRACE) - 1)
-
-
-def _stable_cycles(block: np.ndarray, beta2: float) -> list[np.ndarray]:
-    """The sign vectors of the stable 2-cycles, the highest first."""
-    return [s for s in floors.cycles(block)[0] if floors.is_stable_cycle(block, s, beta2)]
 
 
 def _no_trace(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -168,13 +155,13 @@ def highest_cycle(draw: Draw) -> Observation:
     """
     problem, loss = _case_4(draw)
     top = sum(sdp.largest_sign_sum(block)[0] for block in problem.blocks)
-    stable = all(_stable_cycles(block, 0.99) for block in problem.blocks)
+    stable = all(stable_cycles(block, 0.99) for block in problem.blocks)
     return Observation(-abs(loss / (ADAM.lr**2 / 8 * top) - 1), value=stable)
 
 
 def _case_4(draw: Draw) -> tuple[BlockQuadratic, float]:
     """A draw of Case 4 and Adam's settled loss on it."""
-    problem = case(4, seed=int(draw.rng.integers(2**31)), minimizer="zero")
+    problem = random_case(draw.rng, 4)
     start = start_near_cycle(draw.rng, problem.dim, ADAM.lr)
     return problem, settled_loss(problem, replace(ADAM, beta2=0.99), start, 120_000)
 
@@ -228,13 +215,13 @@ def ends_on_a_cycle(draw: Draw) -> Observation:
     rng, steps = draw.rng, 60_000
     beta2 = float(rng.choice([0.9, 0.99]))
     number = int(rng.choice([0, 0, 1, 2]))  # only the block {1, 2, 3} may have no stable cycle
-    block = case(3, seed=int(rng.integers(2**31)), minimizer="zero").blocks[number]
-    stable = _stable_cycles(block, beta2)
+    block = random_case(rng, 3).blocks[number]
+    stable = stable_cycles(block, beta2)
     radii = [np.abs(floors.cycle_multipliers(block, s, beta2)).max() for s in stable]
     if stable and (1 - min(radii)) * steps < 100:
         return Observation()
-    adam, start = replace(ADAM, beta2=beta2), rng.standard_normal(3)
-    run = solve(one_block(block), adam, w0=start, tol=0, max_steps=steps, record=15)
+    adam = replace(ADAM, beta2=beta2)
+    run = solve(one_block(block), adam, w0=rng.standard_normal(3), tol=0, max_steps=steps, record=15)
     last = run.loss[-200:]
     ended = run.status is Status.MAX_STEPS and np.ptp(last) < 1e-8 * last.mean()
     return Observation(value=(bool(stable), bool(ended)))

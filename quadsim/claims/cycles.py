@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.adversary import BLOCK, Axis, Search
 from quadsim.claims.ledger import false, proved
 from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import one_block, random_block
@@ -44,18 +44,18 @@ def two_cycles(draw: Draw) -> Observation:
     n, lr, beta2 = int(rng.integers(1, 6)), float(np.exp(rng.uniform(-4, 1))), rng.uniform(0.05, 0.999)
     h = random_block(rng, n)
     signs, sums = floors.cycles(h)
-    agree = [_sign_pair(rng, h, signs, lr)]
+    pair_agrees = _sign_pair(rng, h, signs, lr)
     every = np.array([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=n - 1)])
     state = np.array([_on_cycle(h, s, lr, 0.0) for s in every]).T  # (3n, signs)
     returns = np.abs(_two_steps(h, state, lr, 0.0, beta2) - state)[:n].max(axis=0) < RETURN_TOL * lr
-    agree.append({tuple(s) for s in every[returns]} == {tuple(s) for s in signs})
-    agree.append(_other_pair(rng, h, signs, beta2))
+    agree = pair_agrees and {tuple(s) for s in every[returns]} == {tuple(s) for s in signs}
+    agree &= _other_pair(rng, h, signs, beta2)
     top, s = sdp.largest_sign_sum(h)
     existence = (s * (h @ s) / np.diag(h)).min() - 1
     adam = Adam(lr=lr, beta1=0.0, beta2=beta2, eps=0.0, init="gradient")
     loss = solve(one_block(h), adam, w0=lr / 2 * s, tol=0, max_steps=3, record=1).loss
     off = np.abs(loss / floors.cycle_loss(h, s, lr) - 1).max() + abs(top / sums[0] - 1)
-    return Observation(min(existence, -off) if all(agree) else -1.0)
+    return Observation(min(existence, -off) if agree else -1.0)
 
 
 def _sign_pair(rng: np.random.Generator, h: np.ndarray, signs: np.ndarray, lr: float) -> bool:
@@ -80,7 +80,7 @@ def _other_pair(rng: np.random.Generator, h: np.ndarray, signs: np.ndarray, beta
     n = len(h)
 
     def residuals(both: np.ndarray) -> np.ndarray:
-        e, after = both[:n], both[n:]
+        e, after = np.split(both, 2)
         p, q = h @ e, h @ after
         steps = [a / np.sqrt((a * a + beta2 * b * b) / (1 + beta2)) for a, b in ((p, q), (q, p))]
         return np.concatenate([e - after - steps[0], after - e - steps[1]])
@@ -89,39 +89,46 @@ def _other_pair(rng: np.random.Generator, h: np.ndarray, signs: np.ndarray, beta
     gradients = np.abs(h @ solution.x.reshape(2, n).T)
     if not solution.success or np.abs(solution.fun).max() > 1e-9 or gradients.min() < 1e-6 * gradients.max():
         return True
-    e, after = solution.x[:n], solution.x[n:]
+    e, after = np.split(solution.x, 2)
     opposite = np.abs(e + after).max() < RETURN_TOL and np.abs(np.abs(e) - 0.5).max() < RETURN_TOL
     return opposite and any((np.sign(e) * np.sign(e[0]) == s).all() for s in signs)
+
+
+def stable_cycles(block: np.ndarray, beta2: float) -> list[np.ndarray]:
+    """The sign vectors of the stable 2-cycles, the highest first."""
+    return [s for s in floors.cycles(block)[0] if floors.is_stable_cycle(block, s, beta2)]
 
 
 def _spectral_radius(matrix: np.ndarray) -> float:
     return np.abs(np.linalg.eigvals(matrix)).max()
 
 
-def _label_slack(h: np.ndarray, beta1: float, gap: float) -> float:
-    """Slack of 5d for one block: the distance of each spectral radius from 1, negative on the wrong side."""
-    beta1, beta2, slack = float(beta1), 1 - float(gap), np.inf
-    for s in floors.cycles(h)[0]:
-        if floors.cycle_spectrum(h, s)[-1] < MAX_SPECTRUM:
-            sign = 1 if floors.is_stable_cycle(h, s, beta2, beta1) else -1
-            slack = min(slack, (1 - _spectral_radius(_jacobian(h, s, beta1, beta2))) * sign)
-    return slack
+def _checked_cycles(h: np.ndarray) -> list[np.ndarray]:
+    return [s for s in floors.cycles(h)[0] if floors.cycle_spectrum(h, s)[-1] < MAX_SPECTRUM]
 
 
-# rounding: determinants of up to fifteen multipliers, a few of them nearly 1e6; in the search, the square root of
-# rounding, for a double eigenvalue on the unit circle
-@proved(
-    "5d",
-    draws=300,
-    tight=True,
-    rounding=1e-7,
-    search=Search(
-        [Matrix("h", 3), Axis("gap", 1e-3, 0.95, log=True)],
-        lambda h, gap: _label_slack(h, 0.0, gap),
-        evaluations=2000,
-        rounding=1e-6,
-    ),
+def _radius_slack(h: np.ndarray, s: np.ndarray, beta1: float, beta2: float) -> float:
+    """The distance of the spectral radius from 1, negative if it is on the wrong side."""
+    return (1 - _spectral_radius(_jacobian(h, s, beta1, beta2))) * (
+        1 if floors.is_stable_cycle(h, s, beta2, beta1) else -1
+    )
+
+
+def _label_slack(h: np.ndarray, gap: float, beta1: float = 0.0) -> float:
+    """Slack of 5d and 5d-momentum for all cycles of one block."""
+    return min([_none_stable(beta1, 1 - gap), *(_radius_slack(h, s, beta1, 1 - gap) for s in _checked_cycles(h))])
+
+
+# rounding: the square root of rounding, for a double eigenvalue on the unit circle
+GAP = Axis("gap", 1e-3, 0.95, log=True)
+STABILITY, STABILITY_WITH_MOMENTUM = (
+    Search([BLOCK, *axes], _label_slack, evaluations=2000, rounding=1e-6)
+    for axes in ([GAP], [Axis("beta1", 0, 0.95), GAP])
 )
+
+
+# rounding: determinants of up to fifteen multipliers, a few of them nearly 1e6
+@proved("5d", draws=300, tight=True, rounding=1e-7, search=STABILITY)
 def stability(draw: Draw) -> Observation:
     """A 2-cycle of Adam (β1 = 0, ε = 0, 0 < β2 < 1) is linearly stable if and only if λmax(P) < (1+β2)/(2β2), where P =
     A⁻¹K, K = diag(s)H diag(s), A = diag(K1). The multipliers of an eigenvalue p of P are the roots of z² − (β2−1+2β2p)z
@@ -155,18 +162,7 @@ def stability(draw: Draw) -> Observation:
 
 
 # rounding: as for 5d
-@proved(
-    "5d-momentum",
-    draws=300,
-    tight=True,
-    rounding=1e-7,
-    search=Search(
-        [Matrix("h", 3), Axis("beta1", 0, 0.95), Axis("gap", 1e-3, 0.95, log=True)],
-        lambda h, beta1, gap: min(_label_slack(h, beta1, gap), _none_stable(float(beta1), 1 - float(gap))),
-        evaluations=2000,
-        rounding=1e-6,
-    ),
-)
+@proved("5d-momentum", draws=300, tight=True, rounding=1e-7, search=STABILITY_WITH_MOMENTUM)
 def stability_with_momentum(draw: Draw) -> Observation:
     """With β1 > 0 and ε = 0 Adam's 2-cycles with nonzero gradients are e = ±(lr/2)((1−β1)/(1+β1))s for the s of 5c,
     linearly stable if and only if λmax(P) < (1+β1β2)(1−β1)(1+β2)/(2(β1+β2)(1−β1β2)). No cycle is stable if β2 ≥
@@ -217,8 +213,7 @@ def _stability(draw: Draw, beta1: float, small: float) -> Observation:
     n, beta2 = int(rng.integers(2, 6)), rng.uniform(0.05, 0.999)
     h = random_block(rng, n, 1e3)
     h = h / np.trace(h)
-    signs, _ = floors.cycles(h)
-    checked = [s for s in signs if floors.cycle_spectrum(h, s)[-1] < MAX_SPECTRUM]
+    checked = _checked_cycles(h)
     s = checked[int(rng.integers(len(checked)))]
     state = _on_cycle(h, s, 1.0, beta1)
     off = np.abs(_two_steps(h, state, 1.0, beta1, beta2) / state - 1).max()
@@ -229,8 +224,7 @@ def _stability(draw: Draw, beta1: float, small: float) -> Observation:
     squares = np.concatenate([squares, np.zeros(3 * n - squares.size)])  # at β1 = 0, m has no memory
     for z in 1.5 * max(radius, 1) * np.exp(2j * np.pi * rng.uniform(size=3 * n)):
         off = max(off, abs(np.linalg.det(np.eye(3 * n) - jacobian / z) / np.prod(1 - squares / z) - 1))
-    slack = (1 - radius) * (1 if floors.is_stable_cycle(h, s, beta2, beta1) else -1)
-    return Observation(min(slack, -off), _edge(rng, small))
+    return Observation(min(_radius_slack(h, s, beta1, beta2), -off), _edge(rng, small))
 
 
 def _edge(rng: np.random.Generator, beta1: float) -> float | None:
@@ -273,23 +267,18 @@ def _jacobian(h: np.ndarray, s: np.ndarray, beta1: float, beta2: float) -> np.nd
     return _two_steps(h, state[:, None] + 1j * step * np.eye(state.size), 1.0, beta1, beta2).imag / step
 
 
-def _slack_5e(h: np.ndarray, beta2: float) -> float:
+def _slack_5e(h: np.ndarray, gap: float) -> float:
     """Slack of the lowest stable cycle above the bound of 5e; infinite if there is no stable cycle."""
-    stable = [s for s in floors.cycles(h)[0] if floors.is_stable_cycle(h, s, beta2)]
+    beta2 = 1 - gap
+    stable = stable_cycles(h, beta2)
     bound = floors.floor_bounds(one_block(h), 1.0, beta2).stable_cycle if stable else np.nan
     return min((floors.cycle_loss(h, s, 1.0) / bound - 1 for s in stable), default=np.inf)
 
 
-@proved(
-    "5e",
-    draws=300,
-    tight=True,
-    search=Search(
-        [Matrix("h", 3), Axis("gap", 1e-3, 0.9, log=True)],
-        lambda h, gap: _slack_5e(h, 1 - float(gap)),
-        evaluations=3000,
-    ),
-)
+LOWEST_STABLE_CYCLE = Search([BLOCK, Axis("gap", 1e-3, 0.9, log=True)], _slack_5e, evaluations=3000)
+
+
+@proved("5e", draws=300, tight=True, search=LOWEST_STABLE_CYCLE)
 def stable_is_high(draw: Draw) -> Observation:
     """A stable 2-cycle of Adam (β1 = 0, ε = 0) has sᵀHs ≥ (2β2/(1+β2)) SDP(H), so for β2 near 1 its loss is nearly the
     highest. The constant cannot be improved: it is approached in two dimensions.
@@ -305,9 +294,9 @@ def stable_is_high(draw: Draw) -> Observation:
     stable, and arbitrarily close to equality. It is the lower of Adam's two cycles: the maximiser is (1, −1).
     """
     rng = draw.rng
-    n, beta2 = int(rng.integers(1, 7)), float(1 - np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
-    b = -(1 - beta2) / (1 + 3 * beta2) * (1 - 1e-8)
-    return Observation(_slack_5e(random_block(rng, n, 1e3), beta2), _slack_5e(np.array([[1, b], [b, 1]]), beta2))
+    n, gap = int(rng.integers(1, 7)), float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
+    b = -(1 - (1 - gap)) / (1 + 3 * (1 - gap)) * (1 - 1e-8)
+    return Observation(_slack_5e(random_block(rng, n, 1e3), gap), _slack_5e(np.array([[1, b], [b, 1]]), gap))
 
 
 @false("5e-unstable", draws=300)

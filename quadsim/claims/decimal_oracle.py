@@ -7,41 +7,38 @@ squaring, without roots or case distinctions.
 from __future__ import annotations
 
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 
 from quadsim.claims.sampling import diagonal_problem
 from quadsim.engine.closed_form.exact import modal_decomposition
-from quadsim.optimizers import GD, Nesterov, Optimizer
+from quadsim.optimizers import GD, Nesterov
 
 # Squaring forty times loses 12 digits at t = 10¹², and more by cancellation near double roots; GD needs only 60 digits.
 MANY_DIGITS = Context(prec=90, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
-def against_decimal(
-    values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
-) -> tuple[float, float, float, float]:
+def against_decimal(values: np.ndarray, e: np.ndarray, optimizer: Any, t: int) -> tuple[float, float, float, float]:
     """The error of the closed form of ln loss[t]; ln loss[t], ln loss[t]/loss[0], and loss[t] over its envelope."""
     ours = modal_decomposition(diagonal_problem(values), optimizer, e)[1].logs([t])[0][0]
-    truth, envelope = decimal_loss(values, e, optimizer, lr, momentum, t)
+    truth, envelope = decimal_loss(values, e, optimizer, t)
+    first, _ = decimal_loss(values, e, optimizer, 0)
     with localcontext(MANY_DIGITS):
-        modes_of_start = zip(values.tolist(), e.tolist(), strict=True)
-        first = sum((Decimal(lam) * Decimal(c) ** 2 for lam, c in modes_of_start), Decimal(0)) / 2
         log = truth.ln()
         return abs(float(Decimal(float(ours)) - log)), float(log), float(log - first.ln()), float(truth / envelope)
 
 
-def decimal_loss(
-    values: np.ndarray, e: np.ndarray, optimizer: Optimizer, lr: float, momentum: float, t: int
-) -> tuple[Decimal, Decimal]:
-    """loss[t], and its value with every oscillating mode at its largest."""
+def decimal_loss(values: np.ndarray, e: np.ndarray, optimizer: Any, t: int) -> tuple[Decimal, Decimal]:
+    """loss[t] of GD, heavy ball or Nesterov's method, and its value with every oscillating mode at its largest."""
     with localcontext(MANY_DIGITS):
-        loss, envelope, b = Decimal(0), Decimal(0), Decimal(momentum)
+        loss, envelope = Decimal(0), Decimal(0)
         for lam, c in zip(values.tolist(), e.tolist(), strict=True):
-            first = 1 - Decimal(lr) * Decimal(lam)
+            first = 1 - Decimal(optimizer.lr) * Decimal(lam)
             if isinstance(optimizer, GD):
                 square = largest = first ** (2 * t)
             else:
+                b = Decimal(optimizer.momentum)
                 total, product = ((1 + b) * first, b * first) if isinstance(optimizer, Nesterov) else (first + b, b)
                 square = largest = _solution(total, product, first, t) ** 2
                 gap, offset = product - total**2 / 4, (first - total / 2) ** 2

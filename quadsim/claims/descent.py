@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quadsim import theory
-from quadsim.claims.adversary import Axis, Matrix, Option, Search
+from quadsim.claims.adversary import BLOCK, ERROR, Axis, Matrix, Option, Search
 from quadsim.claims.ledger import false, proved
 from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import loss_ratios, one_block, random_problem, random_start, two_blocks
@@ -13,21 +13,19 @@ from quadsim.engine.closed_form import modes
 from quadsim.optimizers import GD, BlockGD
 from quadsim.problems.block_quadratic import BlockQuadratic
 
-BLOCKS = (Matrix("first", 2), Matrix("second", 2), Axis("scale", 1e-2, 1e2, log=True))
+TWO_BLOCKS = (Matrix("first", 2), Matrix("second", 2), Axis("scale", 1e-2, 1e2, log=True))
 MIN_BOUND = 1e-6  # smaller bounds are affected by the rounding of eigenvalues
 
 
 def _one_step(h: np.ndarray, e: np.ndarray, lr: float) -> float:
     """Slack of 1a in one step, with lr in units of 1/L."""
     problem = one_block(h)
-    lr = float(lr) / problem.lipschitz
+    lr = lr / problem.lipschitz
     bound, after = theory.rate(problem, GD(lr=lr)), e - lr * (h @ e)
     return 1 - (after @ h @ after) / (e @ h @ e) / bound if bound > MIN_BOUND else np.inf
 
 
-@proved(
-    "1a", draws=500, tight=True, search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("lr", 0.01, 2.5)], _one_step)
-)
+@proved("1a", draws=500, tight=True, search=Search([BLOCK, ERROR, Axis("lr", 0.01, 2.5)], _one_step))
 def gd_rate(draw: Draw) -> Observation:
     """A step of GD multiplies the loss by at most max((1−lr·μ)², (1−lr·L)²); at lr = 2/(μ+L) this is ((κ−1)/(κ+1))²,
     with equality in every step from the span of the two extreme eigenspaces.
@@ -45,22 +43,17 @@ def gd_rate(draw: Draw) -> Observation:
     return Observation(slack, _deviation(theory.rate(problem, GD()), attained))
 
 
-def _slowest(h: np.ndarray, lr: float, sign: int, measure: int) -> float:
+def _slowest(h: np.ndarray, lr: float, sign: int, measure: int = list(theory.MEASURES).index("loss")) -> float:
     """Slack of 1b for one of the measures, with lr in units of 1/L, and negative if `sign` is 1."""
     problem = one_block(h)
-    signed = float(lr) / problem.lipschitz * (-1 if sign else 1)
+    signed = lr / problem.lipschitz * (-1 if sign else 1)
     return _against_lower(problem, signed, list(theory.MEASURES)[measure]).slack if problem.kappa > 1.1 else np.inf
 
 
-@proved(
-    "1b",
-    draws=800,
-    tight=True,
-    search=Search(
-        [Matrix("h", 3), Axis("lr", 1e-4, 20, log=True), Option("sign", 2)],
-        lambda h, lr, sign: _slowest(h, lr, sign, list(theory.MEASURES).index("loss")),
-    ),
-)
+SIGNED_LR = (Axis("lr", 1e-4, 20, log=True), Option("sign", 2))
+
+
+@proved("1b", draws=800, tight=True, search=Search([BLOCK, *SIGNED_LR], _slowest))
 def no_lr_beats_it(draw: Draw) -> Observation:
     """From e₀ = u_μ/μ + u_L/L, which does not depend on the lr, GD with any constant lr, negative and divergent ones
     included, has loss[t+1] ≥ ((κ−1)/(κ+1))² loss[t] for every t, with equality for all t at lr = 2/(μ+L).
@@ -80,15 +73,10 @@ def no_lr_beats_it(draw: Draw) -> Observation:
     return observation
 
 
-@proved(
-    "1b-weighted",
-    draws=500,
-    tight=True,
-    search=Search(
-        [Matrix("h", 3), Axis("lr", 1e-4, 20, log=True), Option("sign", 2), Option("measure", len(theory.MEASURES))],
-        _slowest,
-    ),
-)
+MEASURE = Option("measure", len(theory.MEASURES))
+
+
+@proved("1b-weighted", draws=500, tight=True, search=Search([BLOCK, *SIGNED_LR, MEASURE], _slowest))
 def no_lr_beats_it_weighted(draw: Draw) -> Observation:
     """The lower bound 1b also holds for |e|² and for |g|², from e₀ with coefficients λ^(−½) and λ^(−3/2) respectively;
     so for √loss, |e| and |g| the factor is (κ−1)/(κ+1), without the square.
@@ -116,9 +104,8 @@ def _against_lower(problem: BlockQuadratic, lr: float, measure: str) -> Observat
     for _ in range(theory.MEASURES[measure]):
         image = problem.hvp(image)
     off = abs((start @ image) / (1 / ends).sum() - 1)  # the start has no other components
-    return Observation(
-        min((ratios(lr) / bound - 1).min(), 1e-6 - off), np.abs(ratios(2 / ends.sum()) / bound - 1).max()
-    )
+    gap = np.abs(ratios(2 / ends.sum()) / bound - 1).max()
+    return Observation(min((ratios(lr) / bound - 1).min(), 1e-6 - off), gap)
 
 
 @false("1c", draws=500)
@@ -145,8 +132,7 @@ def varying(draw: Draw) -> Observation:
     first = problem.loss(problem.minimizer + e)
     for lr in (1 / problem.mu, 1 / problem.lipschitz):
         e = e - lr * problem.hvp(e)
-    last = problem.loss(problem.minimizer + e)
-    return Observation(last / first / theory.lower_bound(problem) ** 2 - 1)
+    return Observation(problem.loss(problem.minimizer + e) / first / theory.lower_bound(problem) ** 2 - 1)
 
 
 def _one_block_step(first: np.ndarray, second: np.ndarray, scale: float, e: np.ndarray) -> float:
@@ -158,7 +144,7 @@ def _one_block_step(first: np.ndarray, second: np.ndarray, scale: float, e: np.n
     return 1 - problem.loss(after) / problem.loss(e) / bound if bound > MIN_BOUND else np.inf
 
 
-@proved("3", draws=500, tight=True, search=Search([*BLOCKS, Axis("e", -1, 1, 4)], _one_block_step))
+@proved("3", draws=500, tight=True, search=Search([*TWO_BLOCKS, Axis("e", -1, 1, 4)], _one_block_step))
 def block_gd_rate(draw: Draw) -> Observation:
     """A step of block GD with lr_l = 2/(μ_l+L_l) multiplies the loss by at most max_l ((κ_l−1)/(κ_l+1))²; equality
     holds from the worst block's extreme eigenvectors.
@@ -181,20 +167,20 @@ def _block_bound(problem: BlockQuadratic) -> float:
     return ((worst - 1) / (worst + 1)) ** 2
 
 
-def _other_lr(first: np.ndarray, second: np.ndarray, scale: float, factors: np.ndarray) -> float:
+def _other_lr(problem: BlockQuadratic, factors: np.ndarray) -> float:
     """Slack of 3-best with each learning rate multiplied by a factor."""
-    problem = two_blocks(first, second, scale)
-    bound = theory.rate(problem, BlockGD())
-    return _scaled_lr_rate(problem, factors) / bound - 1 if bound > MIN_BOUND else np.inf
+    bound, best = theory.rate(problem, BlockGD()), BlockGD().with_best_lr(problem, np.zeros(problem.dim))
+    other = BlockGD(lr=tuple(np.asarray(best.lr) * factors))
+    return theory.rate(problem, other) / bound - 1 if bound > MIN_BOUND else np.inf
 
 
-def _scaled_lr_rate(problem: BlockQuadratic, factors: np.ndarray) -> float:
-    """The worst-case factor of block GD with each of its best learning rates multiplied by a factor."""
-    best = np.asarray(BlockGD().with_best_lr(problem, np.zeros(problem.dim)).lr)
-    return theory.rate(problem, BlockGD(lr=tuple(best * factors)))
+SCALED_LR = Search(
+    [*TWO_BLOCKS, Axis("factors", 0.1, 10, 2, log=True)],
+    lambda factors, **blocks: _other_lr(two_blocks(**blocks), factors),
+)
 
 
-@proved("3-best", draws=500, tight=True, search=Search([*BLOCKS, Axis("factors", 0.1, 10, 2, log=True)], _other_lr))
+@proved("3-best", draws=500, tight=True, search=SCALED_LR)
 def block_gd_is_best(draw: Draw) -> Observation:
     """No other constant learning rates, one for each block, have a smaller worst-case factor than those of block GD.
 
@@ -203,7 +189,7 @@ def block_gd_is_best(draw: Draw) -> Observation:
     problem = _problem_with_wide_block(draw)
     factors = np.exp(draw.rng.normal(0, draw.rng.choice([0.001, 0.1, 1]), len(problem.sizes)))
     bound, best = theory.rate(problem, BlockGD()), theory.best_rate(max(problem.block_kappas), "gd")
-    return Observation(_scaled_lr_rate(problem, factors) / bound - 1, abs(bound / best - 1))
+    return Observation(_other_lr(problem, factors), abs(bound / best - 1))
 
 
 def _problem_with_wide_block(draw: Draw) -> BlockQuadratic:

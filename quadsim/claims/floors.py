@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.adversary import BLOCK, Axis, Search
 from quadsim.claims.ledger import exact_result, proved
 from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.orbits import long_run
@@ -50,6 +50,9 @@ def two_losses(draw: Draw) -> Observation:
     return Observation(-max(0.0, abs(formula / mean - 1) - 1e-13 * size * problem.kappa))
 
 
+WIDE_ERROR = Axis("e", -2, 2, 3)
+
+
 def _sign_descent(h: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Slack of 5a-sign over 60 steps at lr = 1; infinite if a gradient is exactly zero."""
     bound = h.shape[1] * np.linalg.eigvalsh(h)[:, 0] / 8
@@ -62,9 +65,7 @@ def _sign_descent(h: np.ndarray, e: np.ndarray) -> np.ndarray:
     return slack
 
 
-@proved(
-    "5a-sign", draws=300, tight=True, search=Search([Matrix("h", 3), Axis("e", -2, 2, 3)], _sign_descent, batch=True)
-)
+@proved("5a-sign", draws=300, tight=True, search=Search([BLOCK, WIDE_ERROR], _sign_descent, batch=True))
 def sign_descent(draw: Draw) -> Observation:
     """For sign descent, which is Adam with β1 = β2 = 0 and ε = 0, the mean of any two consecutive losses is at least
     (lr²/8) Σ n_l μ_l, as long as no coordinate of the gradient is exactly zero.
@@ -87,9 +88,8 @@ def sign_descent(draw: Draw) -> Observation:
 
     slack = ratios(problem, problem.minimizer + lr * rng.standard_normal(problem.dim), 100).min() - 1
     s = rng.choice([-1.0, 1.0], int(rng.integers(1, 6)))
-    lowest = s / np.sqrt(s.size)
+    lowest, block = s / np.sqrt(s.size), random_block(rng, s.size, 100)
     projection = np.outer(lowest, lowest)
-    block = random_block(rng, s.size, 100)
     rest = np.eye(s.size) - projection
     low = np.linalg.eigvalsh(block)[0]  # the eigenvalues on the complement of s are not lower
     tight = one_block(rest @ block @ rest + low * projection)
@@ -101,31 +101,24 @@ def _sign_floor(problem: BlockQuadratic, lr: float) -> float:
     return lr**2 / 8 * sum(values.size * float(values[0]) for values in problem.eigenvalues)
 
 
-# v₀ in units of g₀², and 1 − β2. The start influences runs for up to about 1/(1−β2) steps.
-START_AND_BETA2 = (Axis("v0", 1e-2, 1e2, log=True), Axis("gap", 0.05, 1, log=True))
-
-
 def _gradients_stay(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: int = 1500) -> np.ndarray:
     """Slack of 5b, for the largest gradient of `steps` steps after as many others."""
-    g = np.einsum("kij,kj->ki", h, e)
-    run = long_run(h, e, 1 - gap, v=v0[:, None] * g * g, before=steps, counted=steps)
+    run = long_run(h, e, 1 - gap, v0=v0, before=steps, counted=steps)
     bounds = np.array([floors.nonconvergence(one_block(block), 1.0)[0] for block in h])
     slack = run.gradient.max(axis=1) / bounds - 1
     return np.where(np.isfinite(run.loss) & (run.loss > 0), slack, np.inf)  # 0/0 at the optimum, or underflow
 
 
-@proved(
-    "5b",
-    draws=300,
-    tight=True,
+# v₀ in units of g₀², and 1 − β2. The start influences runs for up to about 1/(1−β2) steps.
+GRADIENTS = Search(
+    [BLOCK, WIDE_ERROR, Axis("v0", 1e-2, 1e2, log=True), Axis("gap", 0.05, 1, log=True)],
+    _gradients_stay,
+    functools.partial(_gradients_stay, steps=30_000),
     batch=True,
-    search=Search(
-        [Matrix("h", 3), Axis("e", -2, 2, 3), *START_AND_BETA2],
-        _gradients_stay,
-        functools.partial(_gradients_stay, steps=30_000),
-        batch=True,
-    ),
 )
+
+
+@proved("5b", draws=300, tight=True, batch=True, search=GRADIENTS)
 def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
     """Adam with β1 = 0, ε = 0 and any β2 < 1 does not converge: limsup |g_l|_∞ ≥ lr·μ_l/2 for each block that is never
     exactly at its optimum, so limsup loss ≥ (lr²/8) μ_l²/max H_ii for any such block. Equality holds in one dimension
@@ -149,14 +142,13 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
     beta2 = np.array([[0.0 if draw.number % 6 == 5 else draw.rng.uniform(0.05, 0.95)] for draw in draws])
     start = lr * np.array([draw.rng.standard_normal(6) for draw in draws])
     largest, highest = np.zeros_like(start), np.zeros(len(draws))
-    for t, (e, g, _) in enumerate(orbit(_stack(problems), start, lr, 0.0, beta2, steps)):
+    for t, (e, g, _) in enumerate(orbit(_stack(problems), start, lr, beta2, steps)):
         if t > steps - tail:
             largest = np.maximum(largest, np.abs(g))
             highest = np.maximum(highest, (e * g).sum(axis=1) / 2)
     observations = []
     for k, problem in enumerate(problems):
-        bound = floors.nonconvergence(problem, lr[k, 0])
-        ratios = np.array([part.max() for part in problem.split(largest[k])]) / bound
+        ratios = np.array([part.max() for part in problem.split(largest[k])]) / floors.nonconvergence(problem, lr[k, 0])
         limsup = floors.floor_bounds(problem, lr[k, 0], 0.5).limsup
         slack = min(ratios.min(), highest[k] / limsup) - 1
         observations.append(Observation(slack, abs(ratios[-1] - 1) if beta2[k, 0] > 0 else None))
@@ -166,29 +158,17 @@ def no_convergence(draws: Sequence[Draw]) -> list[Observation]:
 def _slack_5f(h: np.ndarray, e: np.ndarray, v0: np.ndarray, gap: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Slack of 5f at lr = 1."""
     multipliers = np.array([sdp.sdp_value(block).multipliers for block in h])
-    ones, begin = np.ones((len(e), 1)), v0[:, None] * np.einsum("kij,kj->ki", h, e) ** 2
-    slack = _energy_slack(h, e, ones, 1 - gap[:, None], multipliers, steps.astype(int), begin).min(axis=1)
-    return np.where((begin > 0).all(axis=1), slack, np.inf)
+    lr, nonzero = np.ones((len(e), 1)), np.einsum("kij,kj->ki", h, e).all(axis=1)
+    slack = _energy_slack(h, e, lr, 1 - gap[:, None], multipliers, steps.astype(int), v0[:, None]).min(axis=1)
+    return np.where(nonzero, slack, np.inf)
 
 
 # T = 1 is an equality, with a rounding error of eps·v₀/((1−β2)g₀²), which limits the range of v₀
-@proved(
-    "5f",
-    draws=400,
-    tight=True,
-    batch=True,
-    search=Search(
-        [
-            Matrix("h", 3),
-            Axis("e", -3, 3, 3),
-            Axis("v0", 1e-3, 1e3, log=True),
-            Axis("gap", 1e-3, 0.99, log=True),
-            Axis("steps", 1, 200, log=True),
-        ],
-        _slack_5f,
-        batch=True,
-    ),
-)
+SETTINGS = (Axis("v0", 1e-3, 1e3, log=True), Axis("gap", 1e-3, 0.99, log=True), Axis("steps", 1, 200, log=True))
+OSCILLATION = Search([BLOCK, Axis("e", -3, 3, 3), *SETTINGS], _slack_5f, batch=True)
+
+
+@proved("5f", draws=400, tight=True, batch=True, search=OSCILLATION)
 def oscillation(draws: Sequence[Draw]) -> list[Observation]:
     """On a bounded orbit of Adam (β1 = 0, ε = 0, β2 < 1) the limsup of the average oscillation energy ⅛ΔᵀHΔ is at most
     (lr²/8) SDP(H); over T steps of any orbit the mean of each Δ_i² is at most lr²(1 − β2(v₀/v_T)^(1/T))/(1−β2).
@@ -227,15 +207,15 @@ def _energy_slack(
     beta2: np.ndarray,
     multipliers: np.ndarray,
     steps: np.ndarray,
-    begin: np.ndarray | None = None,
+    v0: Any = 1.0,
 ) -> np.ndarray:
     """Slack of the two bounds of 5f, for coordinates and for the energy: (draws, 2).
 
-    Draws may have different numbers of steps. v begins at `begin`, by default the first squared gradient.
+    Draws may have different numbers of steps. v begins at `v0` times the first squared gradient.
     """
-    begin = np.einsum("kij,kj->ki", h, e) ** 2 if begin is None else begin
+    begin = v0 * np.einsum("kij,kj->ki", h, e) ** 2
     squares, energy, end = np.zeros_like(e), np.zeros(len(e)), begin
-    for t, (_, g, v) in enumerate(orbit(h, e, lr, 0.0, beta2, int(steps.max()), begin)):
+    for t, (_, g, v) in enumerate(orbit(h, e, lr, beta2, int(steps.max()), v0)):
         counted = t < steps
         step = np.where(counted[:, None], lr * g / np.sqrt(v), 0.0)
         squares += step**2
@@ -247,21 +227,19 @@ def _energy_slack(
 
 
 def orbit(
-    h: np.ndarray, e: np.ndarray, lr: Any, beta1: Any, beta2: Any, steps: int, v: np.ndarray | None = None
+    h: np.ndarray, e: np.ndarray, lr: Any, beta2: Any, steps: int, v0: Any = 1.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Adam on many draws at once: yields e, g = He, and v after its update by g, before each step and at the end.
 
-    h is (draws, n, n), e is (draws, n); settings are numbers or columns. m starts at the first gradient, and v at its
-    square unless given.
+    h is (draws, n, n), e is (draws, n); settings are numbers or columns. v starts at v0 times the first squared
+    gradient; β1 = 0.
     """
-    m = np.einsum("kij,kj->ki", h, e)
-    v = m * m if v is None else v
+    v = v0 * np.einsum("kij,kj->ki", h, e) ** 2
     for _ in range(steps + 1):
         g = np.matmul(h, e[:, :, None])[:, :, 0]
-        m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * (g * g)
         yield e, g, v
-        e = e - lr * m / np.sqrt(v)
+        e = e - lr * g / np.sqrt(v)
 
 
 def _random_blocks(rng: np.random.Generator, single: bool = False) -> BlockQuadratic:

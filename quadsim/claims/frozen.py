@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from quadsim import theory
-from quadsim.claims.adversary import Axis, Matrix, Search
+from quadsim.claims.adversary import BLOCK, ERROR, Axis, Matrix, Search
 from quadsim.claims.ledger import Claim, Verdict, exact_result, false, proved
 from quadsim.claims.observations import Draw, Observation, least_slack, values_of
 from quadsim.claims.sampling import (
     EPS,
     diagonal_problem,
+    frozen_against_scaled,
     loss_ratios,
     one_block,
     random_block,
@@ -21,7 +22,6 @@ from quadsim.claims.sampling import (
     random_problem_and_error,
     random_start,
     run_compiled,
-    scaled_hessian,
     two_blocks,
 )
 from quadsim.engine.closed_form.exact import exact
@@ -52,16 +52,8 @@ def scaled_descent(draw: Draw) -> Observation:
     """
     problem = random_problem(draw.rng, max_kappa=1e4)
     w0 = random_start(draw.rng, problem)
-    g, root, s = scaled_hessian(problem, w0)
-    lr = float(draw.rng.uniform(0.05, 1.9)) / float(np.linalg.eigvalsh(s)[-1])
-    steps = int(draw.rng.integers(1, 40))
-    z = g / root
-    for _ in range(steps):
-        z = z - lr * (s @ z)
-    run = run_compiled(problem, FrozenAdam(lr=lr), w0, steps)
-    # relative to at least a thousandth of the first gradient: smaller ones are mostly rounding
-    off = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
-    loss = 0.5 * (z @ np.linalg.solve(s, z))
+    lr, steps = draw.rng.uniform(0.05, 1.9), int(draw.rng.integers(1, 40))
+    off, loss, run = frozen_against_scaled(problem, w0, lr, 0.0, steps)
     return Observation(-max(off, abs(run.loss[-1] - loss) / max(loss, 1e-6 * run.loss[0])))
 
 
@@ -81,16 +73,13 @@ def _frozen_step(h: np.ndarray, e: np.ndarray, factor: float) -> float:
 def _best_and_scaled(problem: BlockQuadratic, w0: np.ndarray, factor: float) -> tuple[FrozenAdam, FrozenAdam]:
     """Frozen Adam at its best lr, and at `factor` times this lr."""
     best: Any = FrozenAdam().with_best_lr(problem, w0 - problem.minimizer)
-    return best, FrozenAdam(lr=best.lr * float(factor))
+    return best, FrozenAdam(lr=best.lr * factor)
 
 
-@proved(
-    "2a-rate",
-    draws=300,
-    tight=True,
-    rounding=1e-8,
-    search=Search([Matrix("h", 3), Axis("e", -1, 1, 3), Axis("factor", 0.1, 10, log=True)], _frozen_step),
-)
+FACTOR_ON_LR = Search([BLOCK, ERROR, Axis("factor", 0.1, 10, log=True)], _frozen_step)
+
+
+@proved("2a-rate", draws=300, tight=True, rounding=1e-8, search=FACTOR_ON_LR)
 def scaled_rate(draw: Draw) -> Observation:
     """A step of frozen Adam multiplies the loss by at most max_i (1 − lr·s_i)², where s_i are the eigenvalues of S. At
     lr = 2/(s_min+s_max) this is ((κ_eff−1)/(κ_eff+1))²; no constant lr has a smaller bound, and it is the exact
@@ -121,9 +110,8 @@ def _slack_2b(problem: BlockQuadratic, error: np.ndarray) -> float:
     if not problem.grad(w0).all():
         return np.inf
     lr, bound = theory.block_rate(problem, w0)
-    if bound < 1e-6 or lr < 1e-30:
-        return np.inf
-    return (1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf)
+    slack = (1 - loss_ratios(problem, FrozenAdam(lr=lr), w0, 4) / bound).min(initial=np.inf)
+    return slack if bound >= 1e-6 and lr >= 1e-30 else np.inf
 
 
 @proved("2b", draws=500, tight=True, search=_search(_slack_2b, evaluations=3000))
@@ -230,11 +218,10 @@ def _slack_sluis(block: np.ndarray, scales: np.ndarray) -> float:
     return 1 - np.linalg.cond(_unit_diagonal(block)) / (len(block) * other)
 
 
-@proved(
-    "2e-sluis",
-    draws=400,
-    search=Search([Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True)], _slack_sluis),
-)
+BLOCK_AND_SCALING = (Matrix("block", 3, least=1e-4), Axis("scales", 1e-2, 1e2, 3, log=True))
+
+
+@proved("2e-sluis", draws=400, search=Search(BLOCK_AND_SCALING, _slack_sluis))
 def van_der_sluis(draw: Draw) -> Observation:
     """Scaling a block to unit diagonal is within a factor of its size of the best diagonal scaling: κ(J) ≤ n·min_D
     κ(DHD).
@@ -299,6 +286,9 @@ def _slack_cosines(problem: BlockQuadratic) -> float:
     return min((cosines / least - 1).min(), (1 - cosines).min())
 
 
+COSINES = Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h)))
+
+
 def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
     from scipy.stats import kstest
 
@@ -309,13 +299,7 @@ def _judge_normal(claim: Claim, observations: list[Observation]) -> Verdict:
     return claim.verdict(margin, evidence, confirmed=fits, enough=len(observations) >= 100)
 
 
-@exact_result(
-    "2f-law",
-    draws=500,
-    rounding=1e-6,
-    judge=_judge_normal,
-    search=Search([Matrix("h", 3, least=1e-4)], lambda h: _slack_cosines(one_block(h))),
-)
+@exact_result("2f-law", draws=500, rounding=1e-6, judge=_judge_normal, search=COSINES)
 def cosine_law(draw: Draw) -> Observation:
     """From a standard Gaussian error, a_i = cos_i/|N_i| with each N_i standard normal (not independent) and cos_i =
     H_ii/|Hu_i| between 2√κ_l/(1+κ_l) and 1, where u_i is the i-th unit vector.

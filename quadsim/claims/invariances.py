@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -17,9 +17,53 @@ from quadsim.problems.bases import haar_basis
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case
 
+Blocks = Sequence[np.ndarray]
 STEPS = 60
 FEW_STEPS = 10  # Adam is chaotic near its floor, where it magnifies rounding; induction needs one step only
 MIN_DRAWS = 300  # 150 may not distinguish the two laws of 6-fixed
+
+
+def _p_values(observations: list[Observation]) -> tuple[np.ndarray, np.ndarray]:
+    """The Kolmogorov–Smirnov p-value of each lr and step, and the losses (draws, case, lr, step)."""
+    from scipy.stats import ks_2samp
+
+    losses = values_of(observations)
+    p = [ks_2samp(*losses[:, :, lr, step].T).pvalue for lr in range(2) for step in range(2)]
+    return np.array(p), losses
+
+
+def _same_law(claim: Claim, observations: list[Observation]) -> Verdict:
+    p, _ = _p_values(observations)
+    numbers = ", ".join(f"{value:.2g}" for value in p)
+    evidence = f"two-sample KS, {len(observations):,} v {len(observations):,}: p = {numbers}"
+    return claim.law_verdict(list(p), evidence, enough=len(observations) >= MIN_DRAWS)
+
+
+def _another_law(claim: Claim, observations: list[Observation]) -> Verdict:
+    p, losses = _p_values(observations)
+    last = losses[:, :, 1, 1]  # lr = 1/L, step 300
+    evidence = (
+        f"at lr = 1/L and step 300 KS p = {p[3]:.1g}; means {last[:, 0].mean():.3f} and {last[:, 1].mean():.3f}, "
+        f"standard deviations {last[:, 0].std():.3f} and {last[:, 1].std():.3f} (margin: p − {MIN_P_VALUE:.0e})"
+    )
+    margin = float(p[3]) - MIN_P_VALUE
+    return claim.verdict(margin, evidence, confirmed=margin < 0, enough=len(observations) >= MIN_DRAWS)
+
+
+def _refuted_with_names(claim: Claim, observations: list[Observation]) -> Verdict:
+    """Refuted, with the names of the optimizers that are counterexamples."""
+    names = list(dict.fromkeys(one.value for one in observations if one.slack < 0))
+    verdict = refuted(claim, observations)
+    return verdict._replace(evidence=verdict.evidence + (f": {', '.join(names)}" if names else ""))
+
+
+def _deviates(claim: Claim, observations: list[Observation]) -> Verdict:
+    off = -np.array([one.slack for one in observations])
+    evidence = (
+        f"the path rotated back deviates by {np.median(off):.2f} of its length (median), at least {off.min():.2g}"
+    )
+    # a single deviation could be magnified rounding: nearly every rotation must deviate
+    return claim.verdict(-off.max(), evidence, confirmed=bool(np.mean(off > 1e-3) > 0.95))
 
 
 # rounding: entries of RHRᵀ have errors of eps·L, which grow to 60 eps in 60 steps, times a transient of √κ ≤ 100
@@ -45,7 +89,7 @@ def rotations(draw: Draw) -> Observation:
     return Observation(-max(off, np.abs(rotated_losses - losses).max() / losses.max()))
 
 
-@exact_result("6-law", draws=600, judge=lambda claim, observations: _same_law(claim, observations), relation="sample")
+@exact_result("6-law", draws=600, judge=_same_law, relation="sample")
 def one_law(draw: Draw) -> Observation:
     """Under GD from an isotropic start, Case 3 and Case 4 have the same law of the loss at every step: it depends on
     the eigenvalues alone, not on how they are partitioned into blocks.
@@ -60,7 +104,7 @@ def one_law(draw: Draw) -> Observation:
     return Observation(value=_losses_of_both(draw, fixed=False))
 
 
-@false("6-fixed", draws=500, judge=lambda claim, observations: _another_law(claim, observations))
+@false("6-fixed", draws=500, judge=_another_law)
 def one_law_of_fixed_starts(draw: Draw) -> Observation:
     """Under GD, Case 3 and Case 4 have the same law of the loss also from the fixed start e₀ = 1, when only the bases
     are random.
@@ -94,15 +138,7 @@ def adam_symmetries(draw: Draw) -> Observation:
     scale = np.exp(rng.uniform(-3, 3))
     orders = [rng.permutation(size) for size in problem.sizes]
     signs = [rng.choice([-1.0, 1.0], size) for size in problem.sizes]
-    mapped = [
-        np.exp(rng.uniform(-5, 5)) * (np.outer(sign, sign) * block)[np.ix_(order, order)]
-        for block, sign, order in zip(problem.blocks, signs, orders, strict=True)
-    ]
-
-    def image(vector: np.ndarray) -> np.ndarray:
-        parts = zip(problem.split(vector), signs, orders, strict=True)
-        return scale * np.concatenate([(sign * part)[order] for part, sign, order in parts])
-
+    mapped, image = _symmetry(problem, orders, signs, [np.exp(rng.uniform(-5, 5)) for _ in signs], scale)
     steps = int(rng.integers(1, FEW_STEPS + 1))
     w, _ = _path(problem.blocks, e, optimizer, steps)
     mapped_w, _ = _path(mapped, image(e), _with_lr(optimizer, scale), steps)
@@ -113,7 +149,7 @@ def adam_symmetries(draw: Draw) -> Observation:
     return Observation(-off / max(1.0, growth))
 
 
-@false("6-adam-rotation", draws=200, judge=lambda claim, observations: _deviates(claim, observations))
+@false("6-adam-rotation", draws=200, judge=_deviates)
 def adam_and_rotations(draw: Draw) -> Observation:
     """Adam with ε = 0, frozen or not, commutes with rotations of a block.
 
@@ -160,9 +196,7 @@ def bits(draw: Draw) -> Observation:
     return Observation(-1.0 if _flip(rng, problem, e, _random_adam(rng, problem, e), powers, scale) else 0.0)
 
 
-@false(
-    "6-bits-all", draws=3 * len(OPTIMIZERS), judge=lambda claim, observations: _refuted_with_names(claim, observations)
-)
+@false("6-bits-all", draws=3 * len(OPTIMIZERS), judge=_refuted_with_names)
 def bits_of_all(draw: Draw) -> Observation:
     """Sign flips of coordinates flip the path accordingly for every built-in optimizer.
 
@@ -183,6 +217,20 @@ def _two_random_blocks(rng: np.random.Generator, sizes: Any) -> tuple[BlockQuadr
     return problem, rng.standard_normal(problem.dim)
 
 
+def _symmetry(
+    problem: BlockQuadratic, orders: Blocks, signs: Blocks, block_scales: Sequence[float], scale: float
+) -> tuple[Blocks, Callable[[np.ndarray], np.ndarray]]:
+    """Blocks that are permuted, flipped and scaled, and the image of an error, which `scale` multiplies."""
+    maps = zip(problem.blocks, orders, signs, block_scales, strict=True)
+    blocks = [c * (np.outer(sign, sign) * block)[np.ix_(order, order)] for block, order, sign, c in maps]
+
+    def image(vector: np.ndarray) -> np.ndarray:
+        parts = zip(problem.split(vector), signs, orders, strict=True)
+        return scale * np.concatenate([(sign * part)[order] for part, sign, order in parts])
+
+    return blocks, image
+
+
 def _flip(
     rng: np.random.Generator,
     problem: BlockQuadratic,
@@ -192,15 +240,12 @@ def _flip(
     scale: float = 1.0,
 ) -> float:
     """Distance of the path of a flipped problem, scaled by powers of two, from the flipped path; 0 if bits agree."""
-    sign, steps = rng.choice([-1.0, 1.0], problem.dim), int(rng.integers(1, 2 * STEPS))
+    signs, steps = problem.split(rng.choice([-1.0, 1.0], problem.dim)), int(rng.integers(1, 2 * STEPS))
     powers = np.broadcast_to(powers, len(problem.sizes))
-    flipped = [
-        2.0**power * np.outer(part, part) * block
-        for power, part, block in zip(powers, problem.split(sign), problem.blocks, strict=True)
-    ]
+    flipped, image = _symmetry(problem, [np.arange(n) for n in problem.sizes], signs, 2.0**powers, scale)
     w, losses = _path(problem.blocks, e, optimizer, steps)
-    flipped_w, flipped_losses = _path(flipped, scale * sign * e, _with_lr(optimizer, scale), steps)
-    expected = scale * sign * w
+    flipped_w, flipped_losses = _path(flipped, image(e), _with_lr(optimizer, scale), steps)
+    expected = image(w)
     same_losses = powers.any() or np.array_equal(flipped_losses, scale**2 * losses)
     if same_losses and np.array_equal(flipped_w, expected):
         return 0.0
@@ -209,24 +254,18 @@ def _flip(
 
 def _ignores_order(optimizer: Optimizer, rng: np.random.Generator, problem: BlockQuadratic, e: np.ndarray) -> bool:
     """Whether permuting the coordinates of each block permutes the path, over three steps and up to rounding."""
-    orders = [rng.permutation(size) for size in problem.sizes]
-    blocks = [block[np.ix_(order, order)] for block, order in zip(problem.blocks, orders, strict=True)]
-
-    def permuted(vector: np.ndarray) -> np.ndarray:
-        return np.concatenate([part[order] for part, order in zip(problem.split(vector), orders, strict=True)])
-
+    orders, signs = [rng.permutation(size) for size in problem.sizes], [np.ones(size) for size in problem.sizes]
+    blocks, permuted = _symmetry(problem, orders, signs, [1.0] * len(orders), 1.0)
     w, permuted_w = _path(problem.blocks, e, optimizer, 3)[0], _path(blocks, permuted(e), optimizer, 3)[0]
     return bool(np.abs(permuted_w - permuted(w)).max() <= 1e-6 * np.abs(w - e).max())
 
 
 def _at_moderate_lr(draw: Draw, problem: BlockQuadratic, e: np.ndarray) -> Optimizer:
     """One optimizer after another, at default settings and a moderate lr: relative to 1/L if steps are homogeneous."""
-    kinds = list(OPTIMIZERS.values())
-    kind = kinds[draw.number % len(kinds)]
+    kind = list(OPTIMIZERS.values())[draw.number % len(OPTIMIZERS)]
     unset = {item.name: 0.9 for item in fields(kind) if item.default is None and item.name != "lr"}
-    if kind.homogeneous:
-        return kind(lr=draw.rng.uniform(0.01, 0.5) / problem.lipschitz, **unset)
-    return kind(lr=_small_lr(draw.rng, e), **unset)
+    lr = draw.rng.uniform(0.01, 0.5) / problem.lipschitz if kind.homogeneous else _small_lr(draw.rng, e)
+    return kind(lr=lr, **unset)
 
 
 def _small_lr(rng: np.random.Generator, e: np.ndarray) -> float:
@@ -234,24 +273,18 @@ def _small_lr(rng: np.random.Generator, e: np.ndarray) -> float:
     return float(np.median(np.abs(e)) * 10 ** rng.uniform(-3, -1.5))
 
 
-def _path(
-    blocks: Sequence[np.ndarray], e: np.ndarray, optimizer: Optimizer, steps: int = STEPS
-) -> tuple[np.ndarray, np.ndarray]:
+def _path(blocks: Blocks, e: np.ndarray, optimizer: Optimizer, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
     """The error after some steps, and the losses of all steps."""
     run = run_compiled(BlockQuadratic.from_blocks(blocks), optimizer, e, steps)
     return run.w, run.loss
 
 
 def _rotated_path(
-    rotations: Sequence[np.ndarray],
-    blocks: Sequence[np.ndarray],
-    e: np.ndarray,
-    optimizer: Optimizer,
-    steps: int = STEPS,
+    rotations: Blocks, blocks: Blocks, e: np.ndarray, optimizer: Optimizer, steps: int = STEPS
 ) -> tuple[np.ndarray, np.ndarray]:
     """The path of the problem with rotated blocks and start: its last error rotated back, and its losses."""
 
-    def rotate(rotations: Sequence[np.ndarray], vector: np.ndarray) -> np.ndarray:
+    def rotate(rotations: Blocks, vector: np.ndarray) -> np.ndarray:
         parts = np.split(vector, np.cumsum([len(block) for block in blocks])[:-1])
         return np.concatenate([rotation @ part for rotation, part in zip(rotations, parts, strict=True)])
 
@@ -291,46 +324,3 @@ def _losses_of_both(draw: Draw, fixed: bool) -> np.ndarray:
         runs = solve(problem, both, w0=e, tol=0, max_steps=300, record=30, threads=1, engine="compiled")
         losses.append([run.loss[[1, 10]] for run in runs])
     return np.array(losses)
-
-
-def _p_values(observations: list[Observation]) -> tuple[np.ndarray, np.ndarray]:
-    """The Kolmogorov–Smirnov p-value of each lr and step, and the losses (draws, case, lr, step)."""
-    from scipy.stats import ks_2samp
-
-    losses = values_of(observations)
-    p = [ks_2samp(*losses[:, :, lr, step].T).pvalue for lr in range(2) for step in range(2)]
-    return np.array(p), losses
-
-
-def _same_law(claim: Claim, observations: list[Observation]) -> Verdict:
-    p, _ = _p_values(observations)
-    numbers = ", ".join(f"{value:.2g}" for value in p)
-    evidence = f"two-sample KS, {len(observations):,} v {len(observations):,}: p = {numbers}"
-    return claim.law_verdict(list(p), evidence, enough=len(observations) >= MIN_DRAWS)
-
-
-def _another_law(claim: Claim, observations: list[Observation]) -> Verdict:
-    p, losses = _p_values(observations)
-    last = losses[:, :, 1, 1]  # lr = 1/L, step 300
-    evidence = (
-        f"at lr = 1/L and step 300 KS p = {p[3]:.1g}; means {last[:, 0].mean():.3f} and {last[:, 1].mean():.3f}, "
-        f"standard deviations {last[:, 0].std():.3f} and {last[:, 1].std():.3f} (margin: p − {MIN_P_VALUE:.0e})"
-    )
-    margin = float(p[3]) - MIN_P_VALUE
-    return claim.verdict(margin, evidence, confirmed=margin < 0, enough=len(observations) >= MIN_DRAWS)
-
-
-def _refuted_with_names(claim: Claim, observations: list[Observation]) -> Verdict:
-    """Refuted, with the names of the optimizers that are counterexamples."""
-    names = list(dict.fromkeys(one.value for one in observations if one.slack < 0))
-    verdict = refuted(claim, observations)
-    return verdict._replace(evidence=verdict.evidence + (f": {', '.join(names)}" if names else ""))
-
-
-def _deviates(claim: Claim, observations: list[Observation]) -> Verdict:
-    off = -np.array([one.slack for one in observations])
-    evidence = (
-        f"the path rotated back deviates by {np.median(off):.2f} of its length (median), at least {off.min():.2g}"
-    )
-    # a single deviation could be magnified rounding: nearly every rotation must deviate
-    return claim.verdict(-off.max(), evidence, confirmed=bool(np.mean(off > 1e-3) > 0.95))

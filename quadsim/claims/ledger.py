@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.claims.adversary import Search
@@ -57,9 +55,9 @@ class Claim:
     draws: int
     check: Callable[[Sequence[Draw]], list[Observation]]
     judge: Judge
-    rounding: float
-    tight: bool
     expected: str
+    rounding: float = ROUNDING
+    tight: bool = False
     relation: str | None = None
     search: Search | None = None
 
@@ -120,20 +118,18 @@ def claim(
     status: str,
     id: str,
     *,
-    draws: int,
-    tight: bool = False,
-    rounding: float = ROUNDING,
     judge: Judge | None = None,
     expected: str | None = None,
     batch: bool = False,
     relation: str | None = None,
     search: Search | None = None,
+    **settings: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Record a check in the ledger. It takes a `Draw`, or a list of them (``batch``).
 
     The first paragraph of its docstring is the statement, the others are the proof. An asserted claim is an inequality
-    with a search, or declares another ``relation``. Use the decorators `proved`, `exact_result`, `tested`, `false` and
-    `paper`, which set the status.
+    with a search, or declares another ``relation``. ``settings`` are other fields of `Claim`: draws, rounding, tight.
+    Use the decorators `proved`, `exact_result`, `tested`, `false` and `paper`, which set the status.
     """
     relation = INEQUALITY if search is not None else relation
     if status in (PROVED, EXACT, TESTED) and (relation is None or (relation == INEQUALITY and search is None)):
@@ -147,14 +143,12 @@ def claim(
             status=status,
             sentence=sentence,
             proof="\n\n".join(proof),
-            draws=draws,
             check=function if batch else lambda draws: [function(draw) for draw in draws],
             judge=judge or (refuted if verdict == REFUTED else holds),
-            rounding=rounding,
-            tight=tight,
             expected=verdict,
             relation=relation,
             search=search,
+            **settings,
         )
         return function
 
@@ -173,22 +167,22 @@ def holds(claim: Claim, observations: list[Observation]) -> Verdict:
     closeness = float(max(gaps)) if gaps else None
     if not margin >= -claim.rounding:
         violations = sum(not one.slack >= -claim.rounding for one in observations)
-        evidence = f"{violations:,} of {len(observations):,} draws violate it"
-        return Verdict("violated", finite_or_none(margin), evidence, closeness)
-    if claim.tight and (closeness is None or not closeness <= TIGHT_TOL):
+        verdict, evidence = "violated", f"{violations:,} of {len(observations):,} draws violate it"
+    elif claim.tight and (closeness is None or not closeness <= TIGHT_TOL):
+        verdict = "not attained"
         evidence = "no draw attains it" if closeness is None else f"equality is missed by {closeness:.1e}"
-        return Verdict("not attained", finite_or_none(margin), evidence, closeness)
-    evidence = f"equal to within {-margin:.1e}" if claim.status == EXACT and margin < 0 else "no violation"
-    return Verdict(
-        HOLDS, finite_or_none(margin), evidence + ("" if closeness is None else ", equality attained"), closeness
-    )
+    else:
+        verdict = HOLDS
+        evidence = f"equal to within {-margin:.1e}" if claim.status == EXACT and margin < 0 else "no violation"
+        evidence += "" if closeness is None else ", equality attained"
+    return Verdict(verdict, margin, evidence, closeness)
 
 
 def refuted(claim: Claim, observations: list[Observation]) -> Verdict:
     """Judge a false statement: one draw refutes it by a violation beyond rounding."""
     count = sum(one.slack < -MIN_VIOLATION for one in observations)
     evidence = f"{count:,} of {len(observations):,} draws contradict it"
-    return claim.verdict(finite_or_none(least_slack(observations)), evidence, confirmed=count > 0)
+    return claim.verdict(least_slack(observations), evidence, confirmed=count > 0)
 
 
 def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -199,16 +193,10 @@ def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
     return verdict._replace(evidence=verdict.evidence + ", with the stated numbers")
 
 
-def finite_or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def select(ids: Iterable[str] | None = None) -> list[Claim]:
     """The claims with these ids, in the order of the ledger. A section or a line selects its parts: 5, 5g, 5g-lower."""
-    if ids is None:
-        return sorted(LEDGER.values(), key=_sort_key)
-    selected: dict[str, Claim] = {}
-    for asked in ids:
+    selected = dict(LEDGER) if ids is None else {}
+    for asked in ids or ():
         matches = [key for key in LEDGER if _belongs(key, asked.lower())]
         if not matches:
             close = difflib.get_close_matches(asked, LEDGER, n=1, cutoff=0.3)

@@ -16,15 +16,15 @@ from quadsim.claims.sampling import (
     EPS,
     MIN_LOSS,
     diagonal_problem,
+    frozen_against_scaled,
     loss_ratios,
     random_problem,
     random_start,
     run_compiled,
-    scaled_hessian,
 )
 from quadsim.engine.closed_form import modes
 from quadsim.engine.closed_form.exact import exact
-from quadsim.optimizers import FrozenAdam, HeavyBall, Nesterov
+from quadsim.optimizers import HeavyBall, Nesterov
 from quadsim.optimizers.momentum import Momentum
 
 LATE = np.unique(np.geomspace(1, 10**7, 60).round().astype(np.int64))  # steps to check, in addition to the first ones
@@ -51,13 +51,13 @@ def _iterated(kappa: np.ndarray, shares: np.ndarray, c: np.ndarray, nesterov: bo
     return np.where(first > 1e-12, slack, np.inf)
 
 
-@proved(
-    "4a",
-    draws=300,
-    tight=True,
-    rounding=1e-8,
-    search=Search(SPECTRUM_AND_START, functools.partial(_iterated, nesterov=False), batch=True),
+HEAVY_BALL_PATH, NESTEROV_PATH = (
+    Search(SPECTRUM_AND_START, functools.partial(_iterated, nesterov=nesterov), batch=True)
+    for nesterov in (False, True)
 )
+
+
+@proved("4a", draws=300, tight=True, rounding=1e-8, search=HEAVY_BALL_PATH)
 def heavy_ball(draw: Draw) -> Observation:
     """Heavy ball at lr = 4/(√L+√μ)², momentum ρ², ρ = (√κ−1)/(√κ+1), has loss[t] ≤ (ρ^t (1+(1+ρ)t))² loss[0] for every
     t, with equality for every t from the eigenvector of L; from that of μ, loss[t] = (ρ^t (1+(1−ρ)t))² loss[0].
@@ -85,7 +85,6 @@ def heavy_ball_rises(draw: Draw) -> Observation:
 
 def _peak(kappa: float) -> float:
     """Slack of 4a-peak."""
-    kappa = float(kappa)
     t = np.floor(theory.heavy_ball_peak(kappa)[0]) + np.arange(2)
     envelope = theory.heavy_ball_bound(kappa, t)
     off = abs(t[envelope.argmax()] / (kappa**0.5 / 2) - 1) / 2.2, abs(envelope.max() / (kappa / np.e**2) - 1) / 0.25
@@ -100,7 +99,7 @@ def heavy_ball_peak(draw: Draw) -> Observation:
     For large κ, ρ^t ≈ exp(−2t/√κ) and 1+(1+ρ)t ≈ 2t: the product 2t·exp(−2t/√κ) peaks at t = √κ/2 with √κ/e. The
     constants are measured, at the two whole steps around the peak of the exact envelope.
     """
-    return Observation(_peak(np.exp(draw.rng.uniform(np.log(1e2), np.log(1e10)))))
+    return Observation(_peak(float(np.exp(draw.rng.uniform(np.log(1e2), np.log(1e10))))))
 
 
 # Logits of lr, in units of the largest lr that is stable for some momentum, and of the momentum.
@@ -131,13 +130,7 @@ def heavy_ball_is_best(draw: Draw) -> Observation:
     return _against_best(draw, HeavyBall)
 
 
-@proved(
-    "4c",
-    draws=300,
-    tight=True,
-    rounding=1e-8,
-    search=Search(SPECTRUM_AND_START, functools.partial(_iterated, nesterov=True), batch=True),
-)
+@proved("4c", draws=300, tight=True, rounding=1e-8, search=NESTEROV_PATH)
 def nesterov(draw: Draw) -> Observation:
     """Nesterov at lr = 1/L, momentum (√κ−1)/(√κ+1), has loss[t] ≤ ((1−1/√κ)^t (1+t/√κ))² loss[0] for every t, with
     equality for every t from the eigenvector of μ.
@@ -174,14 +167,8 @@ def frozen_momentum(draw: Draw) -> Observation:
     """
     problem = random_problem(draw.rng, max_kappa=1e3)
     w0, beta1 = random_start(draw.rng, problem), float(draw.rng.uniform(0, 0.95))
-    g, root, s = scaled_hessian(problem, w0)
-    lr = draw.rng.uniform(0.05, 0.95) * 2 * (1 + beta1) / (1 - beta1) / np.linalg.eigvalsh(s)[-1]
-    z, before, steps = g / root, g / root, int(draw.rng.integers(1, 40))
-    for _ in range(steps):
-        z, before = z - lr * (1 - beta1) * (s @ z) + beta1 * (z - before), z
-    run = run_compiled(problem, FrozenAdam(lr=float(lr), beta1=beta1), w0, steps)
-    size = max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))  # smaller gradients are mostly rounding
-    off = np.linalg.norm(problem.grad(run.w) - root * z) / size
+    lr = draw.rng.uniform(0.05, 0.95) * 2 * (1 + beta1) / (1 - beta1)
+    off, _, _ = frozen_against_scaled(problem, w0, lr, beta1, int(draw.rng.integers(1, 40)))
     ke = theory.kappa_eff(problem, w0)
     best = theory.rate(problem, theory.best_frozen_momentum(problem, w0), w0)
     # both ends are double roots: an error of eps·κ_eff in S moves them by its square root
@@ -191,12 +178,11 @@ def frozen_momentum(draw: Draw) -> Observation:
 
 def _against_bound(draw: Draw, bound: Callable[..., Any], optimizer_for: Callable[..., Any], end: int) -> Observation:
     """Losses against a bound with a transient, in closed form up to 10⁷ steps or in a run; equality at an end."""
-    if draw.number % 2:
-        problem = random_problem(draw.rng, max_kappa=1e8, rotation=0.0, min_kappa=1.1)
-    else:
-        problem = random_problem(draw.rng, max_kappa=1e4, min_kappa=1.1)
+    in_closed_form = draw.number % 2 == 1
+    limits: dict[str, Any] = {"max_kappa": 1e8, "rotation": 0.0} if in_closed_form else {"max_kappa": 1e4}
+    problem = random_problem(draw.rng, **limits, min_kappa=1.1)
     optimizer, w0, kappa = optimizer_for(problem), random_start(draw.rng, problem), problem.kappa
-    if draw.number % 2:
+    if in_closed_form:
         run = exact(problem, optimizer, w0=w0, tol=0, at=np.concatenate([np.arange(20), LATE]))
     else:
         run = run_compiled(problem, optimizer, w0, STEPS)

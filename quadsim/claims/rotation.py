@@ -230,8 +230,8 @@ def frozen_adam_in_the_plane(draw: Draw) -> Observation:
 
 def _slack_at_45(kappa: float, angle: float) -> float:
     """κ_eff/κ − 1 at 45°, from the start in this direction."""
-    problem = one_block(_rotated(float(kappa), math.pi / 4))
-    return theory.kappa_eff(problem, [math.cos(angle), math.sin(angle)]) / float(kappa) - 1
+    problem = one_block(_rotated(kappa, math.pi / 4))
+    return theory.kappa_eff(problem, [math.cos(angle), math.sin(angle)]) / kappa - 1
 
 
 AXES_AT_45 = (Axis("kappa", 1, 1e6, log=True), Axis("angle", 0, math.pi))
@@ -245,7 +245,7 @@ def no_gain_at_45_degrees(draw: Draw) -> Observation:
     cosh(½ ln κ_eff) is cosh(½ ln κ) times a factor of at least 1, which is 1 if and only if a₁ = a₂, that is |g₀,₁| =
     |g₀,₂|: on the eigenvectors, e₀ = (1, ±1).
     """
-    kappa = np.exp(draw.rng.uniform(0, np.log(1e6)))
+    kappa = float(np.exp(draw.rng.uniform(0, np.log(1e6))))
     slack = _slack_at_45(kappa, draw.rng.uniform(0.01, 3.1))
     return Observation(slack, abs(_slack_at_45(kappa, math.pi / 4)))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from quadsim.engine.solver import solve
 from quadsim.engine.trajectory import Trajectory
-from quadsim.optimizers import Optimizer
+from quadsim.optimizers import FrozenAdam, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.cases import case, case_spectra
 
@@ -51,14 +51,25 @@ def random_problem_and_error(rng: np.random.Generator, max_kappa: float = 1e6) -
     return problem, random_start(rng, problem) - problem.minimizer
 
 
-def case_draw(number: int, seed: int) -> BlockQuadratic:
-    """`case(number, seed=seed)` for Case 3 or 4, with cached spectra."""
-    return BlockQuadratic.from_spectra(_spectra(number), seed=seed, name=f"case {number}")
+_spectra = functools.cache(case_spectra)
 
 
-@functools.cache
-def _spectra(number: int) -> tuple[np.ndarray, ...]:
-    return case_spectra(number)
+def random_case(rng: np.random.Generator, number: int) -> BlockQuadratic:
+    """Case 3 or 4 with random bases and minimizer 0."""
+    return random_case_and_error(rng, number)[0]
+
+
+def random_case_and_error(rng: np.random.Generator, number: int) -> tuple[BlockQuadratic, np.ndarray]:
+    """Case 3 or 4 with the bases and the initial error of a random seed, and minimizer 0."""
+    seed = int(rng.integers(2**31))
+    problem = BlockQuadratic.from_spectra(_spectra(number), seed=seed)
+    return problem, problem.initial_error(seed)
+
+
+def rotated_blocks(q: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Blocks Q diag(values) Qᵀ of many bases Q, (bases, n, n)."""
+    h = np.einsum("kij,j,klj->kil", q, values, q)
+    return (h + h.swapaxes(1, 2)) / 2
 
 
 def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarray:
@@ -72,11 +83,24 @@ def random_start(rng: np.random.Generator, problem: BlockQuadratic) -> np.ndarra
     return problem.minimizer + size * e
 
 
-def scaled_hessian(problem: BlockQuadratic, w0: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first gradient g, √|g|, and S = D^-½HD^-½ with D = diag|g|, as a dense matrix."""
+def frozen_against_scaled(
+    problem: BlockQuadratic, w0: np.ndarray, lr: float, beta1: float, steps: int
+) -> tuple[float, float, Trajectory]:
+    """Frozen Adam compared with heavy ball on S = D^-½HD^-½, D = diag|g₀|, with lr in units of 1/s_max.
+
+    Returns the relative deviation of the last gradients, the last loss of heavy ball, and the run of frozen Adam.
+    """
     g = problem.grad(w0)
     root = np.sqrt(np.abs(g))
-    return g, root, problem.hessian() / np.outer(root, root)
+    s = problem.hessian() / np.outer(root, root)
+    lr = float(lr / np.linalg.eigvalsh(s)[-1])
+    z = before = g / root
+    for _ in range(steps):
+        z, before = z - lr * (1 - beta1) * (s @ z) + beta1 * (z - before), z
+    run = run_compiled(problem, FrozenAdam(lr=lr, beta1=beta1), w0, steps)
+    # relative to at least a thousandth of the first gradient: smaller ones are mostly rounding
+    off = np.linalg.norm(problem.grad(run.w) - root * z) / max(np.linalg.norm(root * z), 1e-3 * np.linalg.norm(g))
+    return float(off), 0.5 * (z @ np.linalg.solve(s, z)), run
 
 
 def run_compiled(problem: BlockQuadratic, optimizer: Optimizer, w0: np.ndarray, steps: int) -> Trajectory:

@@ -50,7 +50,7 @@ def contraction(draws: Sequence[Draw]) -> list[Observation]:
     e = np.array([[np.exp(draw.rng.uniform(np.log(30), np.log(300)))] for draw in draws])
     curvature = np.array([[[np.exp(draw.rng.uniform(-3, 3))]] for draw in draws])
     least = np.abs(e)
-    for w, _, _ in orbit(curvature, e, 1.0, 0.0, beta2, 4000):
+    for w, _, _ in orbit(curvature, e, 1.0, beta2, 4000):
         least = np.minimum(least, np.abs(w))
     depths = zip(beta2[:, 0].tolist(), np.log(least[:, 0]).tolist(), strict=True)
     return [Observation(value=(beta2, depth / floors.contraction_depth(beta2))) for beta2, depth in depths]
@@ -62,8 +62,7 @@ TRAP = {0.992: (0.0, 0.0), 0.993: (0.5, 1.0), 0.999: (0.9, 1.0)}  # the least an
 def _shares(claim: Claim, observations: list[Observation]) -> Verdict:
     """The share of runs that left the range of float64 at each β2, against the stated shares."""
     verdicts, parts, margin, draws = set(), [], np.inf, len(observations)
-    for beta2, (low, high) in TRAP.items():
-        share = np.mean([one.value[beta2] for one in observations])
+    for (beta2, (low, high)), share in zip(TRAP.items(), values_of(observations).mean(axis=0), strict=True):
         error = np.sqrt(max(share * (1 - share), 1 / draws) / draws)  # a share of 0 or 1 is known to about 1/draws
         parts.append(f"{share:.1%} at β2 = {beta2}")
         slack = share - low if high > 0 else -share
@@ -86,13 +85,12 @@ def underflow(draws: Sequence[Draw]) -> list[Observation]:
     "underflow". An earlier figure, 0% at 0.993, counted exact zeros; here every run that falls below 1e-290 counts.
     """
     starts = [draw.rng.standard_normal(1) for draw in draws]
-    values: list[dict[float, bool]] = [{} for _ in draws]
+    underflows = []
     for beta2 in TRAP:
         adam = Adam(lr=0.01, beta1=0.0, beta2=beta2, eps=0.0)
         runs = solve(PARABOLA, [adam], w0=starts, tol=0, max_steps=12_000, threads=1)
-        for value, run in zip(values, runs, strict=True):
-            value[beta2] = run.status is Status.UNDERFLOW
-    return [Observation(value=value) for value in values]
+        underflows.append([run.status is Status.UNDERFLOW for run in runs])
+    return [Observation(value=value) for value in zip(*underflows, strict=True)]
 
 
 def _came_back(claim: Claim, observations: list[Observation]) -> Verdict:
@@ -112,8 +110,7 @@ def seeming_convergence(draws: Sequence[Draw]) -> list[Observation]:
     start. (Starts of about 0.8 lr and more underflow: measured once.)
     """
     lr, beta2, steps = 0.01, 0.999, 60_000
-    far = np.array([abs(draw.rng.standard_normal()) + 3 * lr for draw in draws])
-    x = np.log(far)
+    x = np.log([abs(draw.rng.standard_normal()) + 3 * lr for draw in draws])
     y = 2 * x
     for _ in range(steps):
         y = np.logaddexp(np.log(beta2) + y, np.log1p(-beta2) + 2 * x)

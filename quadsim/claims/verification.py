@@ -14,7 +14,7 @@ from quadsim._random import stream
 from quadsim._validation import InputError
 from quadsim.claims import adversary
 from quadsim.claims.adversary import Worst
-from quadsim.claims.ledger import LEDGER, MIN_VIOLATION, REFUTED, Claim, Finding, Verdict, finite_or_none, select
+from quadsim.claims.ledger import LEDGER, MIN_VIOLATION, REFUTED, Claim, Finding, Verdict, select
 from quadsim.claims.observations import Draw, Observation
 
 BATCH_SIZE = 25  # draws between two reports of progress
@@ -36,8 +36,7 @@ def verify(
     The draws depend on the seed and the claim only, not on which other claims are checked or on the number of
     processes (``workers``). `progress` is called with the claim and the fraction of its work that is done.
     """
-    if draws is not None:
-        draws = checks.whole("draws", draws, at_least=1, at_most=MAX_DRAWS)
+    draws = None if draws is None else checks.whole("draws", draws, at_least=1, at_most=MAX_DRAWS)
     checks.whole("seed", seed, at_least=0)
     workers = checks.whole("workers", workers, at_least=1)
     tasks = [_Task(one, draws or one.draws, seed, progress) for one in (select() if claims is None else claims)]
@@ -46,15 +45,15 @@ def verify(
     return [task.finding() for task in tasks]
 
 
-def verify_claim(claim: Claim, draws: int, seed: int, progress: Progress | None = None) -> Finding:
+def verify_claim(claim: Claim, draws: int, seed: int) -> Finding:
     """Check one claim in this process."""
-    return _Task(claim, draws, seed, progress).finding()
+    return _Task(claim, draws, seed).finding()
 
 
 class _Task:
     """The work on one claim: the islands of its search, then its draws in chunks."""
 
-    def __init__(self, claim: Claim, draws: int, seed: int, progress: Progress | None) -> None:
+    def __init__(self, claim: Claim, draws: int, seed: int, progress: Progress | None = None) -> None:
         self.claim, self.draws, self.seed, self.progress = claim, draws, seed, progress
         self.observations: list[Observation] = []
         self.worst: list[Worst] = []
@@ -62,11 +61,8 @@ class _Task:
 
     def jobs(self, chunk_size: int) -> list[tuple[Callable[..., Any], int, int]]:
         """The islands of the search, then the draws in chunks: a function and its two numbers for each."""
-        islands = range(adversary.ISLANDS if self.claim.search else 0)
-        lows = range(0, self.draws, chunk_size)
-        return [(run_search, self.draws, island) for island in islands] + [
-            (run_draws, low, min(low + chunk_size, self.draws)) for low in lows
-        ]
+        jobs: list[Any] = [(run_search, self.draws, k) for k in range(adversary.ISLANDS if self.claim.search else 0)]
+        return jobs + [(run_draws, k, min(k + chunk_size, self.draws)) for k in range(0, self.draws, chunk_size)]
 
     def add(self, result: Worst | list[Observation], seconds: float) -> None:
         """Add the result of an island or of a chunk."""
@@ -86,9 +82,8 @@ class _Task:
             for function, *numbers in self.jobs(BATCH_SIZE):
                 self.add(*_timed(function, claim, *numbers, self.seed))
         verdict = claim.judge(claim, self.observations)
-        worst = adversary.least(self.worst) if self.worst else None
-        if worst is not None:
-            verdict = _with_search(claim, verdict, worst)
+        worst = adversary.least(self.worst) if self.worst else Worst(np.inf, {}, 0)
+        verdict = _with_search(claim, verdict, worst) if claim.search else verdict
         return Finding(
             claim=claim.id,
             status=claim.status,
@@ -96,15 +91,19 @@ class _Task:
             verdict=verdict.verdict,
             ok=verdict.verdict == claim.expected,
             draws=len(self.observations),
-            margin=verdict.margin,
+            margin=_finite_or_none(verdict.margin),
             closeness=verdict.closeness,
-            searched=worst.evaluations if worst else 0,
-            worst=finite_or_none(worst.margin) if worst else None,
-            worst_at=worst.at if worst and np.isfinite(worst.margin) else None,
+            searched=worst.evaluations,
+            worst=_finite_or_none(worst.margin),
+            worst_at=worst.at if np.isfinite(worst.margin) else None,
             evidence=verdict.evidence,
             sentence=claim.sentence,
             seconds=self.seconds,
         )
+
+
+def _finite_or_none(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _run_in_processes(tasks: list[_Task], workers: int) -> None:
@@ -112,7 +111,7 @@ def _run_in_processes(tasks: list[_Task], workers: int) -> None:
     try:
         with ProcessPool(workers) as pool:
             pending = [
-                (task, pool.submit(_run_by_id, function, task.claim.id, *numbers, task.seed))
+                (task, pool.submit(_timed, function, task.claim.id, *numbers, task.seed))
                 for task in tasks
                 for function, *numbers in task.jobs(_chunk_size(task.draws, workers))
             ]
@@ -127,14 +126,11 @@ def _chunk_size(draws: int, workers: int) -> int:
     return min(max(-(-draws // (4 * workers * BATCH_SIZE)), 1), 40) * BATCH_SIZE
 
 
-def _run_by_id(function: Callable[..., Any], id: str, *arguments: int) -> tuple[Any, float]:
-    """Run in a worker: claims cannot be pickled."""
-    return _timed(function, LEDGER[id], *arguments)
-
-
-def _timed(function: Callable[..., Any], *arguments: object) -> tuple[Any, float]:
+def _timed(function: Callable[..., Any], claim: Claim | str, *numbers: int) -> tuple[Any, float]:
+    """The result of a job and its seconds. A worker gets the id of the claim, since claims cannot be pickled."""
     began = time.perf_counter()
-    return function(*arguments), time.perf_counter() - began
+    result = function(LEDGER[claim] if isinstance(claim, str) else claim, *numbers)
+    return result, time.perf_counter() - began
 
 
 def run_search(claim: Claim, draws: int, island: int, seed: int) -> Worst:
@@ -160,10 +156,10 @@ def run_draws(claim: Claim, low: int, high: int, seed: int) -> list[Observation]
 def _with_search(claim: Claim, verdict: Verdict, worst: Worst) -> Verdict:
     """The verdict after the search, which must not violate an asserted claim and must violate a FALSE one."""
     assert claim.search is not None
+    if claim.expected == REFUTED and worst.margin < -MIN_VIOLATION:
+        evidence = f"{verdict.evidence}; a search from a cold start violates it by {-worst.margin:.1e}"
+        return verdict._replace(evidence=evidence)
     if claim.expected == REFUTED:
-        if worst.margin < -MIN_VIOLATION:
-            evidence = f"{verdict.evidence}; a search from a cold start violates it by {-worst.margin:.1e}"
-            return verdict._replace(evidence=evidence)
         evidence = f"{verdict.evidence}; a cold-start search ({worst.evaluations:,} evaluations) does not violate it"
         return verdict._replace(verdict="not refuted", evidence=evidence)
     tolerance = claim.rounding if claim.search.rounding is None else claim.search.rounding

@@ -22,9 +22,9 @@ EVEN_TIMES = {0.2: 4, 0.05: 16, 0.01: 84}  # of sign descent at even steps, at d
 SIGN_TIMES = {0.2: 313, 0.05: 723, 0.01: 1632}  # at d = 10⁵, means of two steps
 
 
-def _listed(draw: Draw, table: dict[float, Any]) -> float | None:
-    """The tolerance that the first draws take from a table of stated numbers; None for later draws."""
-    return list(table)[draw.number] if draw.number < len(table) else None
+def _listed(draw: Draw, table: dict[float, Any]) -> tuple[float, Any] | None:
+    """The tolerance and the stated number that the first draws take from a table; None for later draws."""
+    return list(table.items())[draw.number] if draw.number < len(table) else None
 
 
 # rounding: (1 − 1/k)^(2t) from a rounded lr·π_k has an error of about 2t·eps/k, and t ≤ 100 d
@@ -60,15 +60,19 @@ def gd_loss(draw: Draw) -> Observation:
     return Observation(-max(off, _deviation(zipf.zipf_gd_loss(dim, run.steps), run.loss / run.loss[0])))
 
 
-@tested(
-    "10-time",
-    draws=150,
-    search=Search(
-        [Axis("dim", 1e2, 1e5, log=True), Axis("eps", 1e-3, 0.5, log=True)],
-        lambda dim, eps: _time_slack(int(dim), float(eps)),
-        evaluations=400,
-    ),
-)
+def _time_slack(dim: float, eps: float, stated: int | None = None) -> float:
+    """Slack of GD's time relative to the allowed distance from the formula; negative if it is not the stated one."""
+    dim = int(dim)
+    steps = zipf.zipf_gd_time(dim, eps)
+    before, at = zipf.zipf_gd_loss(dim, [steps - 1, steps])
+    excess = steps - zipf.zipf_gd_time_formula(dim, eps)
+    return min(0.8 - excess, excess + 0.35) if at <= eps < before and stated in (None, steps) else -1.0
+
+
+GD_TIME = Search([Axis("dim", 1e2, 1e5, log=True), Axis("eps", 1e-3, 0.5, log=True)], _time_slack, evaluations=400)
+
+
+@tested("10-time", draws=150, search=GD_TIME)
 def gd_time(draw: Draw) -> Observation:
     """The first step T at which GD on the Zipf bigram model has loss[t] ≤ ε·loss[0] differs by less than one step from
     (d/2)x, where E_1(x) = ε(ln d + γ), for d from 10² to 10⁵ and ε from 0.001 to 0.5 (in this section ε is the
@@ -82,23 +86,14 @@ def gd_time(draw: Draw) -> Observation:
     """
     listed = _listed(draw, GD_TIMES)
     if listed is not None:
-        return Observation(_time_slack(10**5, listed) if zipf.zipf_gd_time(10**5, listed) == GD_TIMES[listed] else -1.0)
-    return Observation(_time_slack(int(10 ** draw.rng.uniform(2, 5)), 10 ** draw.rng.uniform(-3, math.log10(0.5))))
+        return Observation(_time_slack(10**5, *listed))
+    return Observation(_time_slack(10 ** draw.rng.uniform(2, 5), 10 ** draw.rng.uniform(-3, math.log10(0.5))))
 
 
-def _time_slack(dim: int, eps: float) -> float:
-    """Slack of GD's time relative to the allowed distance from the formula."""
-    steps = zipf.zipf_gd_time(dim, eps)
-    before, at = zipf.zipf_gd_loss(dim, [steps - 1, steps])
-    excess = steps - zipf.zipf_gd_time_formula(dim, eps)
-    return min(0.8 - excess, excess + 0.35) if at <= eps < before else -1.0
+EXPONENT = Search([Axis("eps", 0.01, 0.2, log=True)], lambda eps: _exponent(eps, 10**5)[1], evaluations=120)
 
 
-@tested(
-    "10-exponent",
-    draws=10,
-    search=Search([Axis("eps", 0.01, 0.2, log=True)], lambda eps: _exponent(float(eps), 10**5)[1], evaluations=120),
-)
+@tested("10-exponent", draws=10, search=EXPONENT)
 def gd_exponent(draw: Draw) -> Observation:
     """From d = 10⁵ to 10⁶ GD's time on the Zipf bigram model grows with the exponents 0.498, 0.791, 0.881, 0.923 and
     0.963 for ε = 0.5, 0.2, 0.1, 0.05 and 0.01: the local exponent is 1 − εe^x, which at these d differs from its limit
@@ -112,8 +107,9 @@ def gd_exponent(draw: Draw) -> Observation:
     listed = _listed(draw, GD_EXPONENTS)
     if listed is None:
         return Observation(_exponent(10 ** draw.rng.uniform(-2, -0.7), 10**5)[1])
-    exponent, slack = _exponent(listed, 10**6)
-    return Observation(min(slack, 1 - abs(exponent - GD_EXPONENTS[listed]) / 5.01e-4))
+    eps, stated = listed
+    exponent, slack = _exponent(eps, 10**6)
+    return Observation(min(slack, 1 - abs(exponent - stated) / 5.01e-4))
 
 
 def _exponent(eps: float, top: int) -> tuple[float, float]:
@@ -155,20 +151,24 @@ def sign_loss(draw: Draw) -> Observation:
     for _ in range(60):
         losses.append((error**2).sum())
         error = error - lr * np.sign(error)
-    return Observation(
-        -_deviation(zipf.zipf_sign_loss(dim, np.arange(60), lr), np.array(losses) / losses[0], atol=1e-3)
-    )
+    formula = zipf.zipf_sign_loss(dim, np.arange(60), lr)
+    return Observation(-_deviation(formula, np.array(losses) / losses[0], atol=1e-3))
 
 
-@tested(
-    "10-sign",
-    draws=30,
-    search=Search(
-        [Axis("dim", 10**3.5, 1e4, log=True), Axis("eps", 0.01, 0.3, log=True), Option("odd", 2)],
-        lambda dim, eps, odd: _sign_slack(int(dim), float(eps), "odd" if odd else "pair"),
-        evaluations=100,
-    ),
-)
+def _sign_slack(dim: float, eps: float, odd: int, stated: int | None = None) -> float:
+    """Slack of sign descent's time relative to the allowed distance from the formula."""
+    dim, parity = int(dim), "odd" if odd else "pair"
+    steps, formula = zipf.zipf_sign_time(dim, eps, parity), zipf.zipf_sign_time_formula(dim, eps, parity)
+    u = steps / ((1 - eps * math.pi**2 / 6) * dim)
+    short, predicted, step = 1 - steps / formula, u * math.log(1 / u), 1 / steps
+    slack = min(1.2 * predicted + step - short, short + step - 0.6 * predicted)
+    return slack if stated in (None, steps) else -1.0
+
+
+SIGN_TIME_AXES = (Axis("dim", 10**3.5, 1e4, log=True), Axis("eps", 0.01, 0.3, log=True), Option("odd", 2))
+
+
+@tested("10-sign", draws=30, search=Search(SIGN_TIME_AXES, _sign_slack, evaluations=100))
 def sign_time(draw: Draw) -> Observation:
     """Sign descent on the Zipf bigram model, with lr tuned for the horizon and the loss averaged over two steps, needs
     about √(d(1−B)/(2B)) steps, B = επ²/6, for ε ≤ 0.3; with the loss at odd steps √(d(1−B)/B). At d = 10⁵ and ε = 0.2,
@@ -185,18 +185,10 @@ def sign_time(draw: Draw) -> Observation:
     """
     listed = _listed(draw, SIGN_TIMES)
     if listed is not None:
-        stated = zipf.zipf_sign_time(10**5, listed, "pair") == SIGN_TIMES[listed]
-        return Observation(_sign_slack(10**5, listed, "pair") if stated else -1.0)
-    eps, dim = 10 ** draw.rng.uniform(-2, math.log10(0.3)), int(10 ** draw.rng.uniform(3.5, 5))
-    return Observation(_sign_slack(dim, eps, "pair" if draw.number % 2 else "odd"))
-
-
-def _sign_slack(dim: int, eps: float, parity: str) -> float:
-    """Slack of sign descent's time relative to the allowed distance from the formula."""
-    steps, formula = zipf.zipf_sign_time(dim, eps, parity), zipf.zipf_sign_time_formula(dim, eps, parity)
-    u = steps / ((1 - eps * math.pi**2 / 6) * dim)
-    short, predicted, step = 1 - steps / formula, u * math.log(1 / u), 1 / steps
-    return min(1.2 * predicted + step - short, short + step - 0.6 * predicted)
+        eps, stated = listed
+        return Observation(_sign_slack(10**5, eps, 0, stated))
+    eps, dim = 10 ** draw.rng.uniform(-2, math.log10(0.3)), 10 ** draw.rng.uniform(3.5, 5)
+    return Observation(_sign_slack(dim, eps, (draw.number + 1) % 2))
 
 
 @false("10-even", draws=6, judge=refuted_as_stated)
@@ -208,11 +200,10 @@ def sign_time_at_even_steps(draw: Draw) -> Observation:
     of a few large targets: 4, 16 and 84 steps to ε = 0.2, 0.05 and 0.01, at both d = 10⁴ and d = 10⁵, between which √d
     grows by a factor of 3.2. State which parity is measured, or average two steps.
     """
-    listed = _listed(draw, EVEN_TIMES)
-    eps = draw.rng.uniform(0.03, 0.3) if listed is None else listed
+    eps, stated = _listed(draw, EVEN_TIMES) or (draw.rng.uniform(0.03, 0.3), None)
     times = [zipf.zipf_sign_time(dim, eps, "even") for dim in (10**4, 10**5)]
-    stated = listed is None or times == [EVEN_TIMES[listed]] * 2
-    return Observation(times[1] / times[0] / math.sqrt(10) - 1, value=stated)
+    as_stated = stated is None or times == [stated] * 2
+    return Observation(times[1] / times[0] / math.sqrt(10) - 1, value=as_stated)
 
 
 def _frequencies(dim: int) -> np.ndarray:

@@ -13,8 +13,14 @@ from quadsim.problems.linear_algebra import symmetric_matrix
 
 def kappa_eff(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> float:
     """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a)."""
+    low, high = scaled_ends(problem, w0, e0=e0)
+    return float(high / low)
+
+
+def scaled_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
+    """The extreme eigenvalues of D^-½HD^-½ with D = diag|g₀|."""
     scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0, e0=e0)))
-    return float(max(values[-1] for values in scaled) / min(values[0] for values in scaled))
+    return min(values[0] for values in scaled), max(values[-1] for values in scaled)
 
 
 def r(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None, within_blocks: bool = False) -> float:

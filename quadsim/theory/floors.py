@@ -57,10 +57,8 @@ class FloorBounds:
 
 def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBounds:
     """Bounds around the floor of Adam with β1 = 0; see `FloorBounds` (5b, 5e, 5f)."""
-    unit = _unit(lr, 0.0)
-    beta2 = _beta2(beta2)
+    unit, beta2, sdp = _unit(lr, 0.0), _beta2(beta2), sdp_value(problem)
     slack = 2 * beta2 / (1 + beta2)
-    sdp = sdp_value(problem)
     ends = zip(problem.eigenvalues, problem.blocks, strict=True)
     limsup = max(float(values[0]) ** 2 / float(np.diag(block).max()) for values, block in ends)
     looser = sum(values.size * float(values[-1]) for values in problem.eigenvalues)

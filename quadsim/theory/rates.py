@@ -14,7 +14,7 @@ from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.trajectory import MAX_STEPS
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
-from quadsim.theory.constants import first_gradient, gradient_ends, r, start_error
+from quadsim.theory.constants import first_gradient, gradient_ends, r, scaled_ends, start_error
 
 MEASURES = {"distance": 0, "loss": 1, "gradient": 2}  # the power p of eᵀHᵖe
 
@@ -122,8 +122,7 @@ def best(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: A
 
 def best_frozen_momentum(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> FrozenAdam:
     """Frozen Adam at its best β1 and lr: heavy ball on D^-½HD^-½, with κ_eff in the place of κ (exact, 4d)."""
-    scaled = problem.scaled_eigenvalues(np.abs(first_gradient(problem, w0, e0=e0)))
-    low, high = min(values[0] for values in scaled) ** 0.5, max(values[-1] for values in scaled) ** 0.5
+    low, high = (end**0.5 for end in scaled_ends(problem, w0, e0=e0))
     beta1 = ((high - low) / (high + low)) ** 2
     return FrozenAdam(lr=float(4 / (high + low) ** 2 / (1 - beta1)), beta1=float(beta1))
 

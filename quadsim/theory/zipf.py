@@ -141,10 +141,9 @@ def _best_lr(targets: _Targets, steps: int, parity: str) -> tuple[float, float]:
     low, high, count = middle / 1.5, 1.5 * min(middle / first, first), 4000 if parity == "even" else 250
     for _ in range(3):
         rates = np.geomspace(low, high, count)
-        losses = np.concatenate([targets.losses(steps, part) for part in np.array_split(rates, 1 + count // 100)])
-        if parity == "pair":
-            after = [targets.losses(steps + 1, part) for part in np.array_split(rates, 1 + count // 100)]
-            losses = (losses + np.concatenate(after)) / 2
+        parts = np.array_split(rates, 1 + count // 100)
+        at = (steps, steps + 1) if parity == "pair" else (steps,)
+        losses = np.mean([np.concatenate([targets.losses(t, part) for part in parts]) for t in at], axis=0)
         best = int(np.argmin(losses))
         low, high, count = rates[max(best - 2, 0)], rates[min(best + 2, count - 1)], 50
     return float(rates[best]), float(losses[best])

@@ -143,9 +143,9 @@ def test_gaussian_numbers_are_those_of_the_inverse_distribution():
 
     inner = np.random.default_rng(0).integers(0, 2**64, size=2000, dtype=np.uint64)
     outer = np.array([0, 1 << 12, 1 << 20, 1 << 40, 1 << 55, 2**64 - 1, 2**64 - 2**40], dtype=np.uint64)
-    words = np.concatenate([inner, outer])
-    ours = np.array([kernel_random.gaussian(word) for word in words])
-    u = (words >> np.uint64(12)).astype(float)
+    integers = np.concatenate([inner, outer])
+    ours = np.array([kernel_random.gaussian(integer) for integer in integers])
+    u = (integers >> np.uint64(12)).astype(float)
     low, high = (u + 0.5) * 2.0**-52, (2.0**52 - 0.5 - u) * 2.0**-52  # u and 1 − u, without rounding
     assert_allclose(ours, np.where(low < 0.5, ndtri(low), -ndtri(high)), rtol=3e-15, atol=1e-16)
     assert abs(ours[:2000].mean()) < 4 / np.sqrt(2000)

@@ -104,8 +104,8 @@ def test_bad_input_is_refused(call, sentence):
 def command(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def run(words):
-        code = cli.main(words.split())
+    def run(line):
+        code = cli.main(line.split())
         return code, *capsys.readouterr()
 
     return run
@@ -116,22 +116,22 @@ def test_a_run_says_which_arrangement_it_is(command):
     assert "Case 3, heterogeneity 0.5 (arrangement 3 of 5)" in out
     assert "heterogeneity 0.389 to 0.833 gives these blocks: arrangement 3 of 5" in out
     _, out, _ = command("case=3 heterogeneity=0.5 optimizers=gd --json")
-    told = json.loads(out)["problem"]["arrangement"]
-    assert (told["number"], told["of"]) == (3, 5)
-    assert told["from"] == pytest.approx(3.5 / 9)
-    for words, sentence in (
+    arrangement = json.loads(out)["problem"]["arrangement"]
+    assert (arrangement["number"], arrangement["of"]) == (3, 5)
+    assert arrangement["from"] == pytest.approx(3.5 / 9)
+    for line, sentence in (
         ("spectrum=linear blocks=2 block_size=4 heterogeneity=0.2 optimizers=gd", "arrangement 2 of 3"),
         ("spectrum=1,2/3,4/5,6 heterogeneity=1 optimizers=gd", "arrangement 3 of 3"),
         ("case=1 heterogeneity=0 optimizers=gd", "arrangement 1 of 95"),
     ):
-        assert sentence in command(words)[1]
-    for words in ("case=3 optimizers=gd", "case=3 heterogeneity=0.5 span=whole optimizers=gd"):
-        assert "arrangement" not in command(words)[1]
+        assert sentence in command(line)[1]
+    for line in ("case=3 optimizers=gd", "case=3 heterogeneity=0.5 span=whole optimizers=gd"):
+        assert "arrangement" not in command(line)[1]
 
 
 def test_a_comparison_says_which_arrangement_it_is(command):
-    words = "compare case=3 heterogeneity=0.5 optimizers=gd,signgd seed=0..5 tuning_seed=6..7 max_steps=5 lrs=0.01,0.1"
-    assert "heterogeneity 0.5 (arrangement 3 of 5)" in command(f"{words} refine=0 extend=0")[1].replace("\n", " ")
+    line = "compare case=3 heterogeneity=0.5 optimizers=gd,signgd seed=0..5 tuning_seed=6..7 max_steps=5 lrs=0.01,0.1"
+    assert "heterogeneity 0.5 (arrangement 3 of 5)" in command(f"{line} refine=0 extend=0")[1].replace("\n", " ")
 
 
 def test_the_help_has_the_numbers(command):
@@ -163,15 +163,15 @@ def test_two_block_sizes_are_counted_separately(command):
         "sweep case=3 block_size=3,30 span=blocks,whole heterogeneity=0,0.01,1 optimizers=gd store=h.db"
     )
     assert "heterogeneity: 3 values, 2 of 5; 3 values, 3 of 51 distinct arrangements" in out
-    told = json.loads(command("plot h.db --json")[1])["heterogeneity"]
-    assert told == [{"values": 3, "distinct": 2, "of": 5}, {"values": 3, "distinct": 3, "of": 51}]
+    counts = json.loads(command("plot h.db --json")[1])["heterogeneity"]
+    assert counts == [{"values": 3, "distinct": 2, "of": 5}, {"values": 3, "distinct": 3, "of": 51}]
 
 
 def test_a_figure_has_one_point_for_each(command):
     command(SWEEP)
     code, out, _ = command("plot h.db --json")
-    told = json.loads(out)
-    assert (code, told["heterogeneity"]) == (0, [{"values": 21, "distinct": 5, "of": 5}])
+    summary = json.loads(out)
+    assert (code, summary["heterogeneity"]) == (0, [{"values": 21, "distinct": 5, "of": 5}])
     table = read_csv("figures/h.csv")
     assert list(table["optimizer"].value_counts()) == [5, 5]
     assert set(table["draws"]) == {3}

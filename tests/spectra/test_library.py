@@ -305,14 +305,14 @@ def test_the_spectra_command_lists_and_draws(tmp_path, capsys, monkeypatch):
     assert "resnet18" in capsys.readouterr().out
     (tmp_path / "own.csv").write_text("a,b\n1,10\n2,20\n3,30\n")
     for model in ("resnet18", "own.csv"):
-        assert cli.main(["spectra", f"model={model}", "out=there"]) == 0
+        assert cli.main(["spectra", f"model={model}", "out=output"]) == 0
         out = capsys.readouterr().out
         assert "Jensen–Shannon distance, unscaled" in out
         stem = f"spectra-model-{model}"
         for kind in ("densities", "eigenvalues", "distances"):
             for suffix in (".png", ".svg", ".csv"):
-                assert (tmp_path / f"there/{stem}-{kind}{suffix}").stat().st_size > 50, (kind, suffix)
-        assert json.loads((tmp_path / f"there/{stem}.json").read_text(encoding="utf-8"))["command"].endswith(model)
+                assert (tmp_path / f"output/{stem}-{kind}{suffix}").stat().st_size > 50, (kind, suffix)
+        assert json.loads((tmp_path / f"output/{stem}.json").read_text(encoding="utf-8"))["command"].endswith(model)
 
 
 def test_the_cases_command_draws_all_four(tmp_path, capsys, monkeypatch):
