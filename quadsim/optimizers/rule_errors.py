@@ -40,7 +40,7 @@ def _explain_function(function: Any, returns: Sequence[str], arrays: Sequence[st
 
     source = rule_source.source(function)
     vector, number = numba.types.float64[::1], numba.types.float64
-    signature = tuple(vector if p.name in arrays else number for p in rule_source.parameters(function))
+    signature = tuple(vector if name in arrays else number for name in source.parameters)
     jitted = _jitted(source.function, {})
     try:
         jitted.compile(signature)
@@ -91,7 +91,7 @@ def _location(message: str, source: Source) -> tuple[str, int]:
     for path, line in re.findall(r'File "([^"]+)", line (\d+)', message):
         if linecache.getline(path, int(line)):
             return path, int(line)
-    return source.path, source.first
+    return source.path, source.tree.lineno
 
 
 def _gist(message: str) -> str:
@@ -119,7 +119,7 @@ def find_nan(function: Any, given: dict[str, Any], changed: Sequence[str], step:
         values = [arguments[name] for name in changed] or [result]
         return bool(np.isnan(np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])).any())
 
-    path, line = source.path, source.first
+    path, line = source.path, source.tree.lineno
     try:
         if not gives_nan("ignore"):
             return

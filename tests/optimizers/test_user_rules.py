@@ -141,8 +141,8 @@ def test_a_rule_becomes_an_optimizer_class(good):
 
 def test_rules_work_on_the_command_line(good, tmp_path, capsys):
     out = f"out={tmp_path / 'figures'}"
-    words = ["case=3", f"rules={good}", "optimizers=my-adam", "my-adam.beta1=0.5", "max_steps=50", "--json", out]
-    assert main(words) == 0
+    arguments = ["case=3", f"rules={good}", "optimizers=my-adam", "my-adam.beta1=0.5", "max_steps=50", "--json", out]
+    assert main(arguments) == 0
     assert '"beta1": 0.5' in capsys.readouterr().out
     assert main(["list", "optimizers", f"rules={good}"]) == 0
     assert "normalised" in capsys.readouterr().out
@@ -411,8 +411,8 @@ def test_unusual_names_and_constants(tmp_path, capsys):
     assert_allclose(
         run.loss[-1], qs.solve(problem, qs.GD(lr=1e-5), max_steps=20, tol=0, engine="compiled").loss[-1], rtol=1e-12
     )
-    words = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "max_steps=20", "--json", f"out={tmp_path}"]
-    assert main(words) == 0
+    arguments = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "max_steps=20", "--json", f"out={tmp_path}"]
+    assert main(arguments) == 0
     assert '"Beta": 1.0' in capsys.readouterr().out
 
 

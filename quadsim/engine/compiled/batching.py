@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.engine.compiled.nan_search import find_nan
 from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer, rule_errors
+from quadsim.optimizers.rule_source import parameter_names
 
 _, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
 SLICE_SECONDS = 0.1  # between two calls of progress, and two checks for Ctrl-C

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from quadsim._validation import InputError
 from quadsim.optimizers import Optimizer, rule_source
+from quadsim.optimizers.rule_source import parameter_names
 
 TEMPLATES = ("kernel_parameters", "simd", "random", "kernel_template")
 RULE_FUNCTIONS = ("update", "once_per_step")  # of the template, replaced by those of the optimizer
@@ -233,12 +234,6 @@ def _lines(lines: list[str], indent: int) -> str:
 
 
 # ---- the parameters of a rule
-
-
-@functools.cache
-def parameter_names(function: Any) -> list[str]:
-    """The parameters of a rule or a once_per_step function."""
-    return [parameter.name for parameter in rule_source.parameters(function)]
 
 
 def requested_names(optimizer: type[Optimizer]) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.optimizers import rule_errors
+from quadsim.optimizers.rule_source import parameter_names
 
 MAX_STEPS_BACK = 16  # from the last step of a lane to the step at which the rule gave NaN
 
