@@ -27,6 +27,7 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 
+PREFIX = "quadsim_rule_"  # of functions and constants in the text
 MODULES = {np: "quadsim_numpy", math: "quadsim_math"}  # imported under names that rules do not use
 HEADER = "".join(f"import {module.__name__} as {name}\n" for module, name in MODULES.items())
 MAX_MESSAGE = 190  # characters, so that a line with the program's name stays below 200
@@ -137,7 +138,6 @@ def _definitions(text: str, path: str) -> dict[CodeType, ast.AST]:
 class Standalone:
     """The texts of functions and constants that together need nothing else; each has a unique name."""
 
-    prefix: str
     names: dict[Any, str] = field(default_factory=dict)  # by function, or by function and name of the constant
     parts: list[str] = field(default_factory=list)
     uses: list[tuple[FunctionType, str, Any]] = field(default_factory=list)  # function, name, value of the name
@@ -149,9 +149,9 @@ class Standalone:
         if parsed.function in self.names:
             return self.names[parsed.function]
         named = name is not None  # the kernel calls it by this name, with every argument
-        name = self.names[parsed.function] = name or f"{self.prefix}{len(self.names)}_{parsed.name}"
+        name = self.names[parsed.function] = name or f"{PREFIX}{len(self.names)}_{parsed.name}"
         _check_compilable(parsed)
-        tree, defaults = _without_annotations(parsed.tree), () if named else parsed.function.__defaults__ or ()
+        tree = _without_annotations(parsed.tree)
         for symbol, nodes in _outer_names(parsed, tree).items():
             try:
                 value = _current(parsed.function, symbol)
@@ -161,12 +161,13 @@ class Standalone:
             if value is not BUILT_IN:
                 replacement = self._replacement(parsed, symbol, value, nodes[0])
                 for node in nodes:
-                    node.id = replacement
+                    node.id = replacement  # may be no identifier: the tree is only unparsed
             elif not hasattr(builtins, symbol):
                 raise parsed.error(f"{parsed.name} uses {symbol!r}, which is not defined", nodes[0])
-        if not all(map(_is_constant, defaults)):
+        defaults = [] if named else [literal(value) for value in parsed.function.__defaults__ or ()]
+        if None in defaults:
             raise parsed.error(f"{parsed.name} has a default that is not a constant")
-        tree.name, tree.args.defaults = name, [ast.parse(literal(value), mode="eval").body for value in defaults]
+        tree.name, tree.args.defaults = name, [ast.Name(text) for text in defaults if text]
         flags = f"**{'JIT_INLINE' if named else 'JIT'}{', boundscheck=True' if self.bounds else ''}"
         self.parts.append(f"@njit({flags})\n{ast.unparse(tree)}\n")
         return name
@@ -183,14 +184,15 @@ class Standalone:
         for module, short in MODULES.items():
             if known and getattr(module, known, None) is value:
                 return f"{short}.{known}"
-        if not _is_constant(value):
+        constant = literal(value)
+        if constant is None:
             raise parsed.error(
                 f"{parsed.name} uses {symbol!r}, a {type(value).__name__}, which may change after the "
                 "rule is compiled: use a number, a tuple of numbers or a function, or make it a setting",
                 node,
             )
-        name = self.names[parsed.function, symbol] = f"{self.prefix}{len(self.names)}_{symbol}"
-        self.parts.append(f"{name} = {literal(value)}\n")
+        name = self.names[parsed.function, symbol] = f"{PREFIX}{len(self.names)}_{symbol}"
+        self.parts.append(f"{name} = {constant}\n")
         return name
 
     @property
@@ -260,16 +262,11 @@ def _current(function: FunctionType, symbol: str) -> Any:
     return function.__globals__.get(symbol, BUILT_IN)
 
 
-def _is_constant(value: Any) -> bool:
+def literal(value: Any) -> str | None:
+    """A constant as source text that reads back as the same value, every float to its last bit; None for others."""
     if isinstance(value, tuple):
-        return all(_is_constant(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating)
-
-
-def literal(value: Any) -> str:
-    """A constant as source text that reads back as the same value, every float to its last bit."""
-    if isinstance(value, tuple):
-        return "(" + "".join(f"{literal(item)}, " for item in value) + ")"
+        items = [literal(item) for item in value]
+        return None if None in items else "(" + "".join(f"{item}, " for item in items) + ")"
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -277,7 +274,7 @@ def literal(value: Any) -> str:
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return repr(kind(value))  # also for members of an Enum
-    return repr(value)
+    return "None" if value is None else None
 
 
 def may_end(body: list[ast.stmt]) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import inspect
 import io
 import linecache
 import sys
@@ -112,16 +113,17 @@ def rule(
         "state": _declared(source, "state", state),
         "shared_state": _declared(source, "shared_state", shared_state),
     }
-    settings, parameters = _settings(source, declared), {*source.parameters}
+    parameters, shared_settings = {*source.parameters}, {}
     if once_per_step is not None:
         other = rule_source.source(once_per_step)
         parameters |= {*other.parameters}
-        for key, value in _once_per_step_settings(other, declared).items():
-            if settings.setdefault(key, value) != value:
-                raise source.error(f"{key} has the default {settings[key]} here, and {value} in once_per_step")
+        shared_settings = _once_per_step_settings(other, declared)
     elif declared["shared_state"]:
         raise source.error("shared_state requires once_per_step, the function that returns its values")
-    _check(source, declared, settings, scope)
+    settings = _rule_settings(source, declared, scope)
+    for key, value in shared_settings.items():
+        if settings.setdefault(key, value) != value:
+            raise source.error(f"{key} has the default {settings[key]} here, and {value} in once_per_step")
     for key in declared["shared_state"]:
         if key not in parameters:
             raise source.error(f"shared_state lists {key}, which neither the rule nor its once_per_step uses")
@@ -211,70 +213,32 @@ def _declared(source: Source, what: str, given: object) -> tuple[str, ...]:
             raise source.error(f"{what} must list names, as in {example}, got {checks.shown(name)}")
         if name in (*GIVEN, "step", "lr"):
             raise source.error(f"{name} has a fixed meaning and cannot be {what}: rename it")
+        if name in _attributes():
+            raise source.error(f"{name} is reserved: rename this parameter", name)
         if listed.count(name) > 1:
             raise source.error(f"{what} lists {name} twice")
     return listed
 
 
-def _settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
-    """The parameters with a default."""
-    settings: dict[str, float | bool] = {}
-    for name, parameter in source.parameters.items():
-        value = parameter.default
-        if value is parameter.empty:
-            if name == "lr":
-                raise source.error("lr must have a default: lr=0.01", name)
-            continue
-        if name in (*GIVEN, "step"):
-            raise source.error(f"{name} is given to the rule and cannot have a default", name)
-        for what, names in declared.items():
-            if name in names:
-                raise source.error(f"{name} is {what}, which starts at 0, and cannot have a default", name)
-        if not isinstance(value, bool) or name == "lr":
-            try:
-                value = checks.real(name, value, above=0 if name == "lr" else None)
-            except checks.InputError as error:
-                raise source.error(f"the setting {error}", name) from None
-        settings[name] = value
-    return settings
-
-
-def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
-    """The settings of a once_per_step function, if its parameters and return values fit the shared state."""
-    settings, shared_state = _settings(source, declared), declared["shared_state"]
-    others = [name for name in source.parameters if name not in settings and name != "t"]
-    for name in others:
-        if name in (*GIVEN, "step", *declared["state"]):
-            raise source.error(f"{source.name} is called once per step, and cannot have {name}", name)
-    if not shared_state:
-        example = " ".join(others) or "weight"
-        raise source.error(f'the values that once_per_step returns must be declared: @rule(shared_state="{example}")')
-    _check_fit(source, ("t",), "shared_state", shared_state, returns=shared_state)
-    return settings
-
-
-def _check(source: Source, declared: dict[str, Names], settings: dict[str, Any], scope: str) -> None:
-    """Raise at the rule's line unless its parameters and return values fit."""
+def _rule_settings(source: Source, declared: dict[str, Names], scope: str) -> dict[str, float | bool]:
+    """The settings of a rule; raises at its line unless its parameters and return values fit."""
     by_coordinate, state, shared_state = scope == "coordinate", declared["state"], declared["shared_state"]
     example = "def mine(g, lr=0.01)" if by_coordinate else "def mine(step, g, lr=0.01)"
     if "g" not in source.parameters:
         raise source.error(f"a rule must have the parameter g, the gradient: write for example {example}")
-    for name in (*state, *shared_state, *settings):
-        if name != "lr" and (name in _attributes() or (name in settings and name in RESERVED_COLUMNS)):
-            raise source.error(f"{name} is reserved: rename this parameter", name)
-        if name in state and name in shared_state:
-            raise source.error(f"{name} is declared as state and as shared_state: rename one of them", name)
     if by_coordinate and "step" in source.parameters:
         raise source.error('step is given to rules with scope="block" or "all" only', "step")
     given, returns = (GIVEN, ("step", *state)) if by_coordinate else ((*GIVEN, "step"), ())
-    _check_fit(source, (*given, *shared_state), "state", state, returns)
+    settings = _settings(source, (*given, *shared_state), declared, "state", returns)
     for name in state:
+        if name in shared_state:
+            raise source.error(f"{name} is declared as state and as shared_state: rename one of them", name)
         if name not in source.parameters:
             raise source.error(f"{name} is declared as state, and is not a parameter of the rule")
     if "lr" not in settings:
         raise source.error(f"a rule must have a learning rate: write for example {example}")
     if by_coordinate:
-        return
+        return settings
     if "step" not in source.parameters:
         raise source.error(f"a rule for a whole {scope} must have the parameter step: {example}")
     arrays = {*GIVEN, "step", *state} - {"t"}
@@ -283,21 +247,35 @@ def _check(source: Source, declared: dict[str, Names], settings: dict[str, Any],
             raise rule_errors.wrong_count(source, node, 1, ())
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in arrays:
             raise source.error(f"{node.id} must be changed in place: write {node.id}[:] = …", node)
+    return settings
 
 
-def _attributes() -> set[str]:
-    """The attributes that every optimizer's class has or declares."""
-    return set(dir(UserRule)).union(*(getattr(kind, "__annotations__", ()) for kind in UserRule.__mro__))
+def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
+    """The settings of a once_per_step function; raises unless its parameters and return values fit."""
+    without_default = [name for name, item in source.parameters.items() if item.default is item.empty and name != "t"]
+    for name in without_default:
+        if name in (*GIVEN, "step", *declared["state"]):
+            raise source.error(f"{source.name} is called once per step, and cannot have {name}", name)
+    if not declared["shared_state"]:
+        example = " ".join(without_default) or "weight"
+        raise source.error(f'the values that once_per_step returns must be declared: @rule(shared_state="{example}")')
+    return _settings(source, ("t",), declared, "shared_state", declared["shared_state"])
 
 
-def _check_fit(source: Source, given: Names, what: str, declared: Names, returns: Names) -> None:
-    """Raise unless each parameter is given, has a default or is declared as `what`, and `returns` are returned."""
-    settings = [name for name, parameter in source.parameters.items() if parameter.default is not parameter.empty]
-    known = (*given, *settings, *declared)
+def _settings(
+    source: Source, given: Names, declared: dict[str, Names], what: str, returns: Names
+) -> dict[str, float | bool]:
+    """The parameters with a default; raises unless the others are given or declared as `what`, or for other returns."""
+    settings = {
+        name: _default(source, name, parameter.default, declared)
+        for name, parameter in source.parameters.items()
+        if parameter.default is not parameter.empty or name == "lr"
+    }
+    known = (*given, *settings, *declared[what])
     if undeclared := [name for name in source.parameters if name not in known]:
         near = _near(undeclared[0], known)
         hint = f" (did you mean {near}?)" if near else ""
-        listed = checks.one_line(" ".join((*declared, *undeclared)), MAX_LISTED)
+        listed = checks.one_line(" ".join((*declared[what], *undeclared)), MAX_LISTED)
         raise source.error(
             f"undeclared {checks.one_line(', '.join(undeclared), MAX_LISTED)}{hint}: given are {', '.join(given)}; "
             f'a setting needs a default; {what} is declared by @rule({what}="{listed}")',
@@ -308,6 +286,31 @@ def _check_fit(source: Source, given: Names, what: str, declared: Names, returns
             raise rule_errors.wrong_count(source, node, count, returns)
     if returns and rule_source.may_end(source.tree.body):
         raise source.error(f"{source.name} may return nothing: return {', '.join(returns)}")
+    return settings
+
+
+def _default(source: Source, name: str, value: Any, declared: dict[str, Names]) -> float | bool:
+    """The default of a setting, if it is allowed."""
+    if name in (*GIVEN, "step"):
+        raise source.error(f"{name} is given to the rule and cannot have a default", name)
+    for what, names in declared.items():
+        if name in names:
+            raise source.error(f"{name} is {what}, which starts at 0, and cannot have a default", name)
+    if value is inspect.Parameter.empty:
+        raise source.error("lr must have a default: lr=0.01", name)
+    if name != "lr" and name in _attributes() | RESERVED_COLUMNS:
+        raise source.error(f"{name} is reserved: rename this parameter", name)
+    if isinstance(value, bool) and name != "lr":
+        return value
+    try:
+        return checks.real(name, value, above=0 if name == "lr" else None)
+    except checks.InputError as error:
+        raise source.error(f"the setting {error}", name) from None
+
+
+def _attributes() -> set[str]:
+    """The attributes that every optimizer's class has or declares."""
+    return set(dir(UserRule)).union(*(getattr(kind, "__annotations__", ()) for kind in UserRule.__mro__))
 
 
 def _near(name: str, known: Sequence[str]) -> str | None:

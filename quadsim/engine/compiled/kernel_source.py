@@ -52,7 +52,7 @@ _texts: dict[tuple[type[Optimizer], Form], tuple[str, rule_source.Standalone]] =
 
 
 def _kernel_text(optimizer: type[Optimizer], form: Form) -> tuple[str, rule_source.Standalone]:
-    rule = rule_source.Standalone("quadsim_rule_", bounds=optimizer.user_defined and optimizer.scope != "coordinate")
+    rule = rule_source.Standalone(bounds=optimizer.user_defined and optimizer.scope != "coordinate")
     rule.add(optimizer.rule, "rule")
     if optimizer.once_per_step is not None:
         rule.add(optimizer.once_per_step, "rule_once_per_step")
