@@ -40,6 +40,7 @@ from quadsim.optimizers.rule_source import RuleError, Source, complaint
 from quadsim.optimizers.settings import flag, number, positive
 
 Names = tuple[str, ...]
+Settings = dict[str, float | bool]
 MAX_BYTES = 2**20  # of a file of rules
 MAX_LISTED = 30  # characters of a list of undeclared names
 GIVEN = ("g", "w", "t", "random")  # the parameters that every rule may have
@@ -109,10 +110,7 @@ def rule(
         raise InputTypeError(f"label must be text, got {checks.shown(label)}")
     source = rule_source.source(function)
     name, label = _checked_name(source, name), label or source.name.replace("_", " ")
-    declared = {
-        "state": _declared(source, "state", state),
-        "shared_state": _declared(source, "shared_state", shared_state),
-    }
+    declared = {what: _declared(source, what, options[what]) for what in ("state", "shared_state")}
     parameters, shared_settings = {*source.parameters}, {}
     if once_per_step is not None:
         other = rule_source.source(once_per_step)
@@ -220,7 +218,7 @@ def _declared(source: Source, what: str, given: object) -> tuple[str, ...]:
     return listed
 
 
-def _rule_settings(source: Source, declared: dict[str, Names], scope: str) -> dict[str, float | bool]:
+def _rule_settings(source: Source, declared: dict[str, Names], scope: str) -> Settings:
     """The settings of a rule; raises at its line unless its parameters and return values fit."""
     by_coordinate, state, shared_state = scope == "coordinate", declared["state"], declared["shared_state"]
     example = "def mine(g, lr=0.01)" if by_coordinate else "def mine(step, g, lr=0.01)"
@@ -250,7 +248,7 @@ def _rule_settings(source: Source, declared: dict[str, Names], scope: str) -> di
     return settings
 
 
-def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
+def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> Settings:
     """The settings of a once_per_step function; raises unless its parameters and return values fit."""
     without_default = [name for name, item in source.parameters.items() if item.default is item.empty and name != "t"]
     for name in without_default:
@@ -262,9 +260,7 @@ def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> dict[
     return _settings(source, ("t",), declared, "shared_state", declared["shared_state"])
 
 
-def _settings(
-    source: Source, given: Names, declared: dict[str, Names], what: str, returns: Names
-) -> dict[str, float | bool]:
+def _settings(source: Source, given: Names, declared: dict[str, Names], what: str, returns: Names) -> Settings:
     """The parameters with a default; raises unless the others are given or declared as `what`, or for other returns."""
     settings = {
         name: _default(source, name, parameter.default, declared)

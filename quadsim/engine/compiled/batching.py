@@ -116,10 +116,8 @@ def _share_settings(batch: list[Lane]) -> bool:
     names = [name for name in setting_names(kind) if name != "lr"]
     if kind.once_per_step is not None and "lr" in parameter_names(kind.once_per_step):
         names.append("lr")
-    first, *others = (
-        ([getattr(lane.optimizer, name) for name in names], repr(lane.optimizer.first_shared_state())) for lane in batch
-    )
-    return all(other == first for other in others)
+    optimizers = [lane.optimizer for lane in batch]
+    return len({(*(getattr(one, name) for name in names), repr(one.first_shared_state())) for one in optimizers}) == 1
 
 
 def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:

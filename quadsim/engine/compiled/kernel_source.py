@@ -193,10 +193,8 @@ def _once_per_step(optimizer: type[Optimizer], form: Form) -> str:
         if lane == "0":
             body = [assignment]
         elif by_coordinate:
-            columns = "shared_state.shape[1]"
-            targets = [
-                f"repeat_row(shared_state, {c} * {columns}, {{row}}, {columns})" for c in range(len(shared_state))
-            ]
+            size = "shared_state.shape[1]"
+            targets = [f"repeat_row(shared_state, {c} * {size}, {{row}}, {size})" for c in range(len(shared_state))]
             body = ["count = WIDTH", *_through_stack(call, targets)]
         else:
             body = ["for k in range(WIDTH):", f"    {assignment}"]
