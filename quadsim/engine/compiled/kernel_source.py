@@ -69,17 +69,14 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
 
     Raises unless each parameter and each function of the rule occurs exactly once.
     """
-    values, text, replaced = dict(parameters), "", []
+    values, text, replaced = dict.fromkeys(RULE_FUNCTIONS) | dict(parameters), "", []
     for template in templates:
         lines = template.splitlines(keepends=True)
         for node in reversed(ast.parse(template).body):  # from the end, so that line numbers stay valid
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)]) if name in values:
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.FunctionDef(name=name) if name in values:
                     replaced.append(name)
-                    replacement = [f"{name} = {values[name]!r}\n"]
-                case ast.FunctionDef(name=name) if name in RULE_FUNCTIONS:
-                    replaced.append(name)
-                    replacement = []
+                    replacement = [] if name in RULE_FUNCTIONS else [f"{name} = {values[name]!r}\n"]
                 case ast.ImportFrom(module=str(module)) if module.startswith("quadsim."):
                     replacement = []
                 case ast.Expr(value=ast.Constant()):
@@ -89,8 +86,8 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
             first = min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
             lines[first - 1 : node.end_lineno] = replacement
         text += "".join(lines)
-    if sorted(replaced) != sorted([*values, *RULE_FUNCTIONS]):
-        raise RuntimeError(f"the kernel templates must define each of {[*values, *RULE_FUNCTIONS]} once")
+    if sorted(replaced) != sorted(values):
+        raise RuntimeError(f"the kernel templates must define each of {[*values]} once")
     return text
 
 
