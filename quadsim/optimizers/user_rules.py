@@ -111,20 +111,19 @@ def rule(
     source = rule_source.source(function)
     name, label = _checked_name(source, name), label or source.name.replace("_", " ")
     declared = {what: _declared(source, what, options[what]) for what in ("state", "shared_state")}
-    parameters, shared_settings = {*source.parameters}, {}
+    shared_settings: Settings = {}
     if once_per_step is not None:
         other = rule_source.source(once_per_step)
-        parameters |= {*other.parameters}
         shared_settings = _once_per_step_settings(other, declared)
+        for key in declared["shared_state"]:
+            if key not in {*source.parameters, *other.parameters}:
+                raise source.error(f"shared_state lists {key}, which neither the rule nor its once_per_step uses")
     elif declared["shared_state"]:
         raise source.error("shared_state requires once_per_step, the function that returns its values")
     settings = _rule_settings(source, declared, scope)
     for key, value in shared_settings.items():
         if settings.setdefault(key, value) != value:
             raise source.error(f"{key} has the default {settings[key]} here, and {value} in once_per_step")
-    for key in declared["shared_state"]:
-        if key not in parameters:
-            raise source.error(f"shared_state lists {key}, which neither the rule nor its once_per_step uses")
     if homogeneous is None:
         homogeneous = _is_homogeneous(source, declared["state"], scope)
     kind = make_dataclass(
@@ -133,6 +132,8 @@ def rule(
         bases=(UserRule,),
         frozen=True,
         namespace={
+            **options,
+            **declared,
             "__doc__": source.function.__doc__,
             "__module__": source.function.__module__,
             "name": name,
@@ -140,9 +141,6 @@ def rule(
             "homogeneous": checks.flag("homogeneous", homogeneous),
             "rule": staticmethod(source.function),
             "once_per_step": None if once_per_step is None else staticmethod(once_per_step),
-            **declared,
-            "scope": scope,
-            "random_by": random_by,
         },
     )
     OPTIMIZERS[name] = kind

@@ -63,9 +63,8 @@ def save(identity: str, content: bytes) -> None:
 
 
 def has(identity: str) -> bool:
-    """Whether there is a trusted file for this identity. Its content is not read."""
-    with _opened_folder() as folder:
-        return folder is not None and folder.has(_name(identity))
+    """Whether `load` would return something."""
+    return load(identity) is not None
 
 
 def check_folder() -> bool:
@@ -114,13 +113,6 @@ class _Folder:
         except UntrustedError as error:
             _log(f"a cached kernel is compiled again: {error}")
             return None
-
-    def has(self, name: str) -> bool:
-        try:
-            _check_file(self.path / name, os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False))
-            return True
-        except (OSError, UntrustedError):
-            return False
 
     def write(self, name: str, content: bytes) -> None:
         """Write and rename, as `_files` does, but relative to the open folder: its path is not resolved again."""
