@@ -87,9 +87,10 @@ def source(function: Any) -> Source:
     function = getattr(function, "py_func", function)  # wrapped by @njit
     if not isinstance(function, FunctionType):
         raise RuleError(f"a rule must be a function written in Python, got {checks.shown(function)}")
-    if not isinstance(getattr(function, "__quadsim_source__", None), Source):
-        function.__quadsim_source__ = _read_source(function)  # type: ignore[attr-defined]
-    return function.__quadsim_source__  # type: ignore[attr-defined]
+    stored = vars(function).get("__quadsim_source__")
+    if stored is None or stored.function is not function:  # functools.wraps copies attributes
+        stored = vars(function)["__quadsim_source__"] = _read_source(function)
+    return stored
 
 
 def parameter_names(function: Any) -> list[str]:
@@ -109,7 +110,7 @@ def _read_source(function: FunctionType) -> Source:
     text = "".join(linecache.getlines(path, function.__globals__))
     if not text:
         raise RuleError(f"{name} has no source text to compile: define it in a file")
-    match _definitions(text, path).get(code):
+    match _definitions(text, path).get((line, _fingerprint(code))):
         case ast.FunctionDef() as tree:
             return Source(function, tree)
         case ast.AsyncFunctionDef():
@@ -118,8 +119,8 @@ def _read_source(function: FunctionType) -> Source:
 
 
 @functools.lru_cache(maxsize=64)
-def _definitions(text: str, path: str) -> dict[CodeType, ast.AST]:
-    """The function definitions of a file, nested ones too, by their code; none if the file does not compile."""
+def _definitions(text: str, path: str) -> dict[Any, ast.AST]:
+    """The functions of a file, nested ones too, by first line and fingerprint; none if it does not compile."""
     try:
         codes, tree = [compile(text, path, "exec", dont_inherit=True)], ast.parse(text)
     except (SyntaxError, ValueError):
@@ -131,7 +132,14 @@ def _definitions(text: str, path: str) -> dict[CodeType, ast.AST]:
     }
     for code in codes:  # grows while it is read
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return {code: by_line[code.co_firstlineno] for code in codes if code.co_firstlineno in by_line}
+    located = [(code.co_firstlineno, _fingerprint(code)) for code in codes]
+    return {key: by_line[key[0]] for key in located if key[0] in by_line}
+
+
+def _fingerprint(code: CodeType) -> tuple[Any, ...]:
+    """Equal for pieces of code that do the same under the same name, whatever their comments and layout."""
+    constants = (_fingerprint(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts)
+    return code.co_name, code.co_code, code.co_names, code.co_varnames, *constants
 
 
 @dataclass

@@ -189,7 +189,7 @@ def _run(path: str, text: str) -> None:
     module = ModuleType(f"quadsim_rules_{Path(path).stem}")
     module.__file__ = path
     try:
-        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
+        exec(compile(text, path, "exec"), module.__dict__)
     except (RuleError, KeyboardInterrupt):
         raise
     except SyntaxError as error:

@@ -1,5 +1,6 @@
 """User-defined rules: they run in both engines, are cached and never stale, and errors name their line."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -592,6 +593,20 @@ def test_a_file_edited_after_import_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(RuleError, match="the text of edited has changed since it was loaded"):
         qs.solve(qs.case(3), uses_it(), max_steps=1)
+
+
+def test_a_decorated_rule_is_refused_after_its_function_was_used():
+    """The control for the stored text: functools.wraps copies the attributes of the function that it wraps."""
+
+    def plain(g, lr=0.1):
+        return lr * g
+
+    @functools.wraps(qs.rule(plain).rule)
+    def doubled(*arguments):
+        return 2 * plain(*arguments)
+
+    with pytest.raises(RuleError, match="plain has a decorator, which cannot be compiled"):
+        qs.rule(doubled)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a,b", "a=b", "a b", "", "1a", 3, "a;b"])
