@@ -172,6 +172,7 @@ class Standalone:
                     node.id = replacement  # may be no identifier: the tree is only unparsed
             elif not hasattr(builtins, symbol):
                 raise parsed.error(f"{parsed.name} uses {symbol!r}, which is not defined", nodes[0])
+        self.uses.append((parsed.function, DEFAULTS, parsed.function.__defaults__))
         defaults = [] if named else [literal(value) for value in parsed.function.__defaults__ or ()]
         if None in defaults:
             raise parsed.error(f"{parsed.name} has a default that is not a constant")
@@ -260,11 +261,14 @@ def _global_names(code: CodeType) -> set[str]:
     return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
+DEFAULTS = "(defaults)"  # stands for the defaults of a function's parameters, in `Standalone.uses`
 BUILT_IN = object()  # the value of a name that the module does not define
 
 
 def _current(function: FunctionType, symbol: str) -> Any:
     """The value of a name that the function uses; ValueError if it is a closure variable without a value."""
+    if symbol == DEFAULTS:
+        return function.__defaults__
     if symbol in function.__code__.co_freevars and function.__closure__ is not None:
         return function.__closure__[function.__code__.co_freevars.index(symbol)].cell_contents
     return function.__globals__.get(symbol, BUILT_IN)
