@@ -22,7 +22,7 @@ from quadsim._validation import InputError, InputTypeError
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.compiled import batching
 from quadsim.engine.compiled.lane_arrays import Job, Lane, Progress
-from quadsim.engine.trajectory import MAX_STEPS, Runs, Trajectory, record_marks
+from quadsim.engine.trajectory import Runs, Trajectory, checked_limits, record_marks
 from quadsim.optimizers import Optimizer, schedules
 from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -113,10 +113,7 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         seeds = seeds * starts.count
     if starts.count not in (1, len(seeds)):
         raise InputError(f"{starts.count} starts and {len(seeds)} seeds do not match: give as many of each, or one")
-    if max_steps is not None:
-        max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MAX_STEPS)
-    tol = checks.real("tol", tol, at_least=0)
-    record_marks(record, 0)  # raises if record is invalid
+    max_steps, tol = checked_limits(max_steps, tol, record)
     noise = Noise() if noise is None else noise
     if not isinstance(noise, Noise):
         raise InputTypeError(f"noise must be a Noise, such as Noise(batch=3), got {checks.shown(noise)}")
@@ -208,21 +205,19 @@ class _Starts:
         depth = _depth(given)
         self.listed = depth > 1
         rows = list(given) if self.listed else [given]
-        self.rows = [list(row) if depth > 2 else [row] * optimizers for row in rows]
+        self.rows = [list(row) if depth > 2 else [row] for row in rows]
         self.count = len(self.rows)
         if self.count == 0:
             raise InputError(f"{self.name} must hold at least one start")
-        if any(len(row) != optimizers for row in self.rows):
+        if depth > 2 and any(len(row) != optimizers for row in self.rows):
             raise InputError(f"{self.name} must have one start for each of {optimizers} optimizers in each row")
 
     def errors(self, problem: BlockQuadratic, row: int, seed: int) -> list[np.ndarray]:
         """The initial errors of a seed's runs, one for each optimizer."""
         if not self.given:
             return [problem.initial_error(seed, self.start)] * self.optimizers
-        starts = self.rows[row % self.count]
-        if all(start is starts[0] for start in starts):
-            return [problem.error_of(**{self.name: starts[0]})] * self.optimizers
-        return [problem.error_of(**{self.name: start}) for start in starts]
+        errors = [problem.error_of(**{self.name: start}) for start in self.rows[row % self.count]]
+        return errors if len(errors) == self.optimizers else errors * self.optimizers
 
 
 def _depth(value: Any) -> int:

@@ -117,6 +117,15 @@ class Runs(Sequence[Trajectory]):
         return table.summary(self.trajectories)
 
 
+def checked_limits(max_steps: Any, tol: Any, record: str | int) -> tuple[int | None, float]:
+    """max_steps and tol, if they and record are valid."""
+    if max_steps is not None:
+        max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MAX_STEPS)
+    tol = checks.real("tol", tol, at_least=0)
+    record_marks(record, 0)  # raises if record is invalid
+    return max_steps, tol
+
+
 def record_marks(record: str | int, max_steps: int) -> np.ndarray:
     """The steps to record, 0 first: at most MAX_RECORDED."""
     if isinstance(record, str):

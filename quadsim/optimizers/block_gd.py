@@ -42,11 +42,9 @@ class BlockGD(Optimizer):
         object.__setattr__(self, "lr", tuple(checks.real(f"{self.name}.lr", rate, above=0) for rate in rates))
 
     def with_best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
-        count = len(problem.blocks)
-        if isinstance(self.lr, tuple) and len(self.lr) != count:
-            raise InputError(
-                f"{self.name}.lr must be one number, or one for each of {count} blocks, got {len(self.lr)}"
-            )
+        lr, count = self.lr, len(problem.blocks)
+        if isinstance(lr, tuple) and len(lr) != count:
+            raise InputError(f"{self.name}.lr must be one number, or one for each of {count} blocks, got {len(lr)}")
         return super().with_best_lr(problem, error)
 
     def best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> tuple[float, ...]:

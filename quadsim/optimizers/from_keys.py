@@ -13,13 +13,11 @@ from quadsim.optimizers import Optimizer, user_rules
 
 def load_rules(paths: Sequence[str]) -> None:
     """Register the optimizers of users' files."""
-    paths_by_name: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     for path in paths:
         for name in user_rules.load(path):
-            if paths_by_name.setdefault(name, path) != path:
-                raise InputError(
-                    f"optimizer {name} is defined in {paths_by_name[name]} and in {path}: rename one of them"
-                )
+            if path_of.setdefault(name, path) != path:
+                raise InputError(f"optimizer {name} is defined in {path_of[name]} and in {path}: rename one of them")
 
 
 def checked_names(names: Sequence[str]) -> list[str]:
@@ -27,9 +25,8 @@ def checked_names(names: Sequence[str]) -> list[str]:
     checked = [checks.choice("optimizer", name.lower().replace("_", "-"), optimizers.OPTIMIZERS) for name in names]
     for name in checked:
         if checked.count(name) > 1:
-            raise InputError(
-                f"optimizer {name} is named twice: a sweep varies its settings, such as {name}.lr=0.01,0.1"
-            )
+            example = f"{name}.lr=0.01,0.1"
+            raise InputError(f"optimizer {name} is named twice: a sweep varies its settings, such as {example}")
     return checked
 
 

@@ -40,7 +40,7 @@ def _explain_function(function: Any, returns: Sequence[str], arrays: Sequence[st
 
     source = rule_source.source(function)
     vector, number = numba.types.float64[::1], numba.types.float64
-    signature = tuple(vector if p.name in arrays else number for p in rule_source.parameters(function))
+    signature = tuple(vector if name in arrays else number for name in source.parameters)
     jitted = _jitted(source.function, {})
     try:
         jitted.compile(signature)
@@ -91,7 +91,7 @@ def _location(message: str, source: Source) -> tuple[str, int]:
     for path, line in re.findall(r'File "([^"]+)", line (\d+)', message):
         if linecache.getline(path, int(line)):
             return path, int(line)
-    return source.path, source.first
+    return source.path, source.tree.lineno
 
 
 def _gist(message: str) -> str:
@@ -102,13 +102,14 @@ def _gist(message: str) -> str:
     return informative[0][:160] if informative else "numba gives no reason"
 
 
-def find_nan(function: Any, given: dict[str, Any], changed: Sequence[str], step: int) -> None:
+def find_nan(function: Any, values: dict[str, Any], changed: Sequence[str], step: int) -> None:
     """Compute a step of a rule (or a call of its once_per_step function) again in Python; raise if it gives NaN.
 
-    The error names the line of the first invalid operation. ``given`` has a number or an array for each parameter;
+    The error names the line of the first invalid operation. ``values`` has a number or an array for each parameter;
     ``changed`` names the arrays that hold the result.
     """
     source = rule_source.source(function)
+    given = {name: values[name] for name in source.parameters}
     if not all((np.abs(value) < MAX_INPUT).all() for value in given.values()):
         return  # the run diverged before
 
@@ -116,10 +117,10 @@ def find_nan(function: Any, given: dict[str, Any], changed: Sequence[str], step:
         arguments = {name: np.array(v) if np.ndim(v) else np.float64(v) for name, v in given.items()}
         with np.errstate(all="ignore", invalid=invalid):
             result = source.function(**arguments)
-        values = [arguments[name] for name in changed] or [result]
-        return bool(np.isnan(np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])).any())
+        results = [arguments[name] for name in changed] or [result]
+        return any(np.isnan(np.asarray(value, dtype=float)).any() for value in results)
 
-    path, line = source.path, source.first
+    path, line = source.path, source.tree.lineno
     try:
         if not gives_nan("ignore"):
             return

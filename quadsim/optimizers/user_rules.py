@@ -18,10 +18,15 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import inspect
+import io
+import linecache
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,13 +36,15 @@ from quadsim import _validation as checks
 from quadsim._validation import InputTypeError
 from quadsim.optimizers import OPTIMIZERS, rule_errors, rule_source
 from quadsim.optimizers.base import Optimizer
-from quadsim.optimizers.rule_source import RuleError, Source
+from quadsim.optimizers.rule_source import RuleError, Source, complaint
 from quadsim.optimizers.settings import flag, number, positive
 
 Names = tuple[str, ...]
+Settings = dict[str, float | bool]
+MAX_BYTES = 2**20  # of a file of rules
+MAX_LISTED = 30  # characters of a list of undeclared names
 GIVEN = ("g", "w", "t", "random")  # the parameters that every rule may have
 ALIASES = {"gradient": "g", "weight": "w", "parameter": "w", "time": "t", "iteration": "t", "uniform": "random"}
-SCOPES = ("coordinate", "block", "all")
 RESERVED_COLUMNS = {  # of result tables, in which settings are columns too
     "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
     "status", "engine", "batch", "factor", "noise", "noise.scale", "schedule", "settings", "level", "lower", "median",
@@ -97,30 +104,26 @@ def rule(
         raise InputTypeError(f"@rule({checks.shown(function)}) takes keywords only: write @rule(state=…)")
     if function is None:
         return functools.partial(rule, **options)
-    checks.choice("scope", scope, SCOPES)
+    checks.choice("scope", scope, ("coordinate", "block", "all"))
     checks.choice("random_by", random_by, ("coordinate", "block"))
     if not isinstance(label, str | None):
         raise InputTypeError(f"label must be text, got {checks.shown(label)}")
-    source = rule_source.keep_source(function)
-    name = _checked_name(source, name)
-    label = label or source.name.replace("_", " ")
-    declared = {
-        "state": _declared(source, "state", state),
-        "shared_state": _declared(source, "shared_state", shared_state),
-    }
-    settings, parameters = _settings(source, declared), _parameters_of(source)
+    source = rule_source.source(function)
+    name, label = _checked_name(source, name), label or source.name.replace("_", " ")
+    declared = {what: _declared(source, what, options[what]) for what in ("state", "shared_state")}
+    shared_settings: Settings = {}
     if once_per_step is not None:
-        other = rule_source.keep_source(once_per_step)
-        parameters += _parameters_of(other)
-        for key, value in _once_per_step_settings(other, declared).items():
-            if settings.setdefault(key, value) != value:
-                raise source.error(f"{key} has the default {settings[key]} here, and {value} in once_per_step")
+        other = rule_source.source(once_per_step)
+        shared_settings = _once_per_step_settings(other, declared)
+        for key in declared["shared_state"]:
+            if key not in {*source.parameters, *other.parameters}:
+                raise source.error(f"shared_state lists {key}, which neither the rule nor its once_per_step uses")
     elif declared["shared_state"]:
         raise source.error("shared_state requires once_per_step, the function that returns its values")
-    _check(source, declared, settings, scope)
-    for key in declared["shared_state"]:
-        if key not in parameters:
-            raise source.error(f"shared_state lists {key}, which neither the rule nor its once_per_step uses")
+    settings = _rule_settings(source, declared, scope)
+    for key, value in shared_settings.items():
+        if settings.setdefault(key, value) != value:
+            raise source.error(f"{key} has the default {settings[key]} here, and {value} in once_per_step")
     if homogeneous is None:
         homogeneous = _is_homogeneous(source, declared["state"], scope)
     kind = make_dataclass(
@@ -129,6 +132,8 @@ def rule(
         bases=(UserRule,),
         frozen=True,
         namespace={
+            **options,
+            **declared,
             "__doc__": source.function.__doc__,
             "__module__": source.function.__module__,
             "name": name,
@@ -136,9 +141,6 @@ def rule(
             "homogeneous": checks.flag("homogeneous", homogeneous),
             "rule": staticmethod(source.function),
             "once_per_step": None if once_per_step is None else staticmethod(once_per_step),
-            **declared,
-            "scope": scope,
-            "random_by": random_by,
         },
     )
     OPTIMIZERS[name] = kind
@@ -164,12 +166,12 @@ def _checked_name(source: Source, name: object) -> str:
 
 def load(path: str) -> list[str]:
     """Run a file of rules; the names of the optimizers that it registered."""
-    _files.check_file("rules", path, at_most=rule_source.MAX_BYTES)  # resolving a symlink loop would raise
+    text = _files.read_text("rules", path, at_most=MAX_BYTES)
     before, modules = dict(OPTIMIZERS), set(sys.modules)
     folder = Path(path).resolve().parent  # a file of rules may import modules beside it
     sys.path.insert(0, str(folder))
     try:
-        rule_source.load(path, f"quadsim_rules_{Path(path).stem}")
+        _run(path, text)
     finally:
         sys.path.remove(str(folder))
         for name in set(sys.modules) - modules:  # the next file may import other modules of the same names
@@ -179,6 +181,22 @@ def load(path: str) -> list[str]:
     if not registered:
         raise RuleError(f"rules={path} registers no rule: decorate a function with @quadsim.rule")
     return registered
+
+
+def _run(path: str, text: str) -> None:
+    """Run a file's text as a module; errors are reported with their line."""
+    linecache.cache[path] = len(text), None, io.StringIO(text).readlines(), path  # errors quote the text that runs
+    module = ModuleType(f"quadsim_rules_{Path(path).stem}")
+    module.__file__ = path
+    try:
+        exec(compile(text, path, "exec"), module.__dict__)
+    except (RuleError, KeyboardInterrupt):
+        raise
+    except SyntaxError as error:
+        raise complaint(error.filename or path, error.lineno or 1, f"not Python ({error.msg})", error.text) from None
+    except BaseException as error:  # SystemExit too
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        raise complaint(path, (lines or [None])[-1] or 1, f"{type(error).__name__}: {error}") from None
 
 
 def _declared(source: Source, what: str, given: object) -> tuple[str, ...]:
@@ -191,76 +209,33 @@ def _declared(source: Source, what: str, given: object) -> tuple[str, ...]:
             raise source.error(f"{what} must list names, as in {example}, got {checks.shown(name)}")
         if name in (*GIVEN, "step", "lr"):
             raise source.error(f"{name} has a fixed meaning and cannot be {what}: rename it")
+        if name in _attributes():
+            raise source.error(f"{name} is reserved: rename this parameter", name)
         if listed.count(name) > 1:
             raise source.error(f"{what} lists {name} twice")
     return listed
 
 
-def _parameters_of(source: Source) -> list[str]:
-    return [parameter.name for parameter in rule_source.parameters(source.function)]
-
-
-def _settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
-    """The parameters with a default."""
-    settings: dict[str, float | bool] = {}
-    for parameter in rule_source.parameters(source.function):
-        name, value = parameter.name, parameter.default
-        if value is parameter.empty:
-            if name == "lr":
-                raise source.error("lr must have a default: lr=0.01", name)
-            continue
-        if name in (*GIVEN, "step"):
-            raise source.error(f"{name} is given to the rule and cannot have a default", name)
-        for what, names in declared.items():
-            if name in names:
-                raise source.error(f"{name} is {what}, which starts at 0, and cannot have a default", name)
-        if not isinstance(value, bool) or name == "lr":
-            try:
-                value = checks.real(name, value, above=0 if name == "lr" else None)
-            except checks.InputError as error:
-                raise source.error(f"the setting {error}", name) from None
-        settings[name] = value
-    return settings
-
-
-def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> dict[str, float | bool]:
-    """The settings of a once_per_step function, if its parameters and return values fit the shared state."""
-    settings, shared_state = _settings(source, declared), declared["shared_state"]
-    free = [name for name in _parameters_of(source) if name not in settings and name != "t"]
-    for name in free:
-        if name in (*GIVEN, "step", *declared["state"]):
-            raise source.error(f"{source.name} is called once per step, and cannot have {name}", name)
-    if not shared_state:
-        example = " ".join(free) or "weight"
-        raise source.error(f'the values that once_per_step returns must be declared: @rule(shared_state="{example}")')
-    _check_fit(source, ("t",), settings, "shared_state", shared_state, returns=shared_state)
-    return settings
-
-
-def _check(source: Source, declared: dict[str, Names], settings: dict[str, Any], scope: str) -> None:
-    """Raise at the rule's line unless its parameters and return values fit."""
+def _rule_settings(source: Source, declared: dict[str, Names], scope: str) -> Settings:
+    """The settings of a rule; raises at its line unless its parameters and return values fit."""
     by_coordinate, state, shared_state = scope == "coordinate", declared["state"], declared["shared_state"]
-    parameters = _parameters_of(source)
     example = "def mine(g, lr=0.01)" if by_coordinate else "def mine(step, g, lr=0.01)"
-    if "g" not in parameters:
+    if "g" not in source.parameters:
         raise source.error(f"a rule must have the parameter g, the gradient: write for example {example}")
-    for name in (*state, *shared_state, *settings):
-        if name != "lr" and (name in _attributes() or (name in settings and name in RESERVED_COLUMNS)):
-            raise source.error(f"{name} is reserved: rename this parameter", name)
-        if name in state and name in shared_state:
-            raise source.error(f"{name} is declared as state and as shared_state: rename one of them", name)
-    if by_coordinate and "step" in parameters:
+    if by_coordinate and "step" in source.parameters:
         raise source.error('step is given to rules with scope="block" or "all" only', "step")
-    given = (*GIVEN, *shared_state) if by_coordinate else (*GIVEN, "step", *shared_state)
-    _check_fit(source, given, settings, "state", state, returns=("step", *state) if by_coordinate else ())
+    given, returns = (GIVEN, ("step", *state)) if by_coordinate else ((*GIVEN, "step"), ())
+    settings = _settings(source, (*given, *shared_state), declared, "state", returns)
     for name in state:
-        if name not in parameters:
+        if name in shared_state:
+            raise source.error(f"{name} is declared as state and as shared_state: rename one of them", name)
+        if name not in source.parameters:
             raise source.error(f"{name} is declared as state, and is not a parameter of the rule")
     if "lr" not in settings:
         raise source.error(f"a rule must have a learning rate: write for example {example}")
     if by_coordinate:
-        return
-    if "step" not in parameters:
+        return settings
+    if "step" not in source.parameters:
         raise source.error(f"a rule for a whole {scope} must have the parameter step: {example}")
     arrays = {*GIVEN, "step", *state} - {"t"}
     for node in ast.walk(source.tree):
@@ -268,36 +243,68 @@ def _check(source: Source, declared: dict[str, Names], settings: dict[str, Any],
             raise rule_errors.wrong_count(source, node, 1, ())
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in arrays:
             raise source.error(f"{node.id} must be changed in place: write {node.id}[:] = …", node)
+    return settings
+
+
+def _once_per_step_settings(source: Source, declared: dict[str, Names]) -> Settings:
+    """The settings of a once_per_step function; raises unless its parameters and return values fit."""
+    without_default = [name for name, item in source.parameters.items() if item.default is item.empty and name != "t"]
+    for name in without_default:
+        if name in (*GIVEN, "step", *declared["state"]):
+            raise source.error(f"{source.name} is called once per step, and cannot have {name}", name)
+    if not declared["shared_state"]:
+        example = " ".join(without_default) or "weight"
+        raise source.error(f'the values that once_per_step returns must be declared: @rule(shared_state="{example}")')
+    return _settings(source, ("t",), declared, "shared_state", declared["shared_state"])
+
+
+def _settings(source: Source, given: Names, declared: dict[str, Names], what: str, returns: Names) -> Settings:
+    """The parameters with a default; raises unless the others are given or declared as `what`, or for other returns."""
+    settings = {
+        name: _default(source, name, parameter.default, declared)
+        for name, parameter in source.parameters.items()
+        if parameter.default is not parameter.empty or name == "lr"
+    }
+    known = (*given, *settings, *declared[what])
+    if undeclared := [name for name in source.parameters if name not in known]:
+        near = _near(undeclared[0], known)
+        hint = f" (did you mean {near}?)" if near else ""
+        listed = checks.one_line(" ".join((*declared[what], *undeclared)), MAX_LISTED)
+        raise source.error(
+            f"undeclared {checks.one_line(', '.join(undeclared), MAX_LISTED)}{hint}: given are {', '.join(given)}; "
+            f'a setting needs a default; {what} is declared by @rule({what}="{listed}")',
+            undeclared[0],
+        )
+    for node, count in rule_source.returned(source.tree):
+        if count != len(returns):
+            raise rule_errors.wrong_count(source, node, count, returns)
+    if returns and rule_source.may_end(source.tree.body):
+        raise source.error(f"{source.name} may return nothing: return {', '.join(returns)}")
+    return settings
+
+
+def _default(source: Source, name: str, value: Any, declared: dict[str, Names]) -> float | bool:
+    """The default of a setting, if it is allowed."""
+    if name in (*GIVEN, "step"):
+        raise source.error(f"{name} is given to the rule and cannot have a default", name)
+    for what, names in declared.items():
+        if name in names:
+            raise source.error(f"{name} is {what}, which starts at 0, and cannot have a default", name)
+    if value is inspect.Parameter.empty:
+        raise source.error("lr must have a default: lr=0.01", name)
+    if name != "lr" and name in _attributes() | RESERVED_COLUMNS:
+        raise source.error(f"{name} is reserved: rename this parameter", name)
+    if isinstance(value, bool) and name != "lr":
+        return value
+    try:
+        return checks.real(name, value, above=0 if name == "lr" else None)
+    except checks.InputError as error:
+        raise source.error(f"the setting {error}", name) from None
 
 
 def _attributes() -> set[str]:
     """The attributes that every optimizer's class has or declares."""
     return set(dir(UserRule)).union(*(getattr(kind, "__annotations__", ()) for kind in UserRule.__mro__))
-
-
-def _check_fit(
-    source: Source, given: Names, settings: Iterable[str], what: str, declared: Names, returns: Names
-) -> None:
-    """Raise unless each parameter is given, a setting or declared as `what`, and the function returns `returns`."""
-    known = (*given, *settings, *declared)
-    if undeclared := [name for name in _parameters_of(source) if name not in known]:
-        near = _near(undeclared[0], known)
-        hint = f" (did you mean {near}?)" if near else ""
-        listed = " ".join((*declared, *undeclared))
-        raise source.error(
-            f"undeclared {_short(', '.join(undeclared))}{hint}: given are {', '.join(given)}; "
-            f'a setting needs a default; {what} is declared by @rule({what}="{_short(listed)}")',
-            undeclared[0],
-        )
-    for node, count in rule_source.returned(source.function):
-        if count != len(returns):
-            raise rule_errors.wrong_count(source, node, count, returns)
-    if returns and rule_source.may_end(source.tree.body):
-        raise source.error(f"{source.name} may return nothing: return {', '.join(returns)}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else text[:29] + "…"
 
 
 def _near(name: str, known: Sequence[str]) -> str | None:
@@ -314,7 +321,7 @@ def _near(name: str, known: Sequence[str]) -> str | None:
 
 def _is_homogeneous(source: Source, state: tuple[str, ...], scope: str) -> bool:
     """Whether twice the gradients give twice the steps, tried in Python: scaling by 2 is exact in float64."""
-    parameters = rule_source.parameters(source.function)
+    parameters = source.parameters.values()
     shape = () if scope == "coordinate" else (2,)
 
     def steps(scale: float) -> np.ndarray:

@@ -1,5 +1,6 @@
 """User-defined rules: they run in both engines, are cached and never stale, and errors name their line."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -141,8 +142,8 @@ def test_a_rule_becomes_an_optimizer_class(good):
 
 def test_rules_work_on_the_command_line(good, tmp_path, capsys):
     out = f"out={tmp_path / 'figures'}"
-    words = ["case=3", f"rules={good}", "optimizers=my-adam", "my-adam.beta1=0.5", "max_steps=50", "--json", out]
-    assert main(words) == 0
+    arguments = ["case=3", f"rules={good}", "optimizers=my-adam", "my-adam.beta1=0.5", "max_steps=50", "--json", out]
+    assert main(arguments) == 0
     assert '"beta1": 0.5' in capsys.readouterr().out
     assert main(["list", "optimizers", f"rules={good}"]) == 0
     assert "normalised" in capsys.readouterr().out
@@ -411,8 +412,8 @@ def test_unusual_names_and_constants(tmp_path, capsys):
     assert_allclose(
         run.loss[-1], qs.solve(problem, qs.GD(lr=1e-5), max_steps=20, tol=0, engine="compiled").loss[-1], rtol=1e-12
     )
-    words = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "max_steps=20", "--json", f"out={tmp_path}"]
-    assert main(words) == 0
+    arguments = ["case=3", f"rules={path}", "optimizers=odd", "odd.Beta=1", "max_steps=20", "--json", f"out={tmp_path}"]
+    assert main(arguments) == 0
     assert '"Beta": 1.0' in capsys.readouterr().out
 
 
@@ -592,6 +593,20 @@ def test_a_file_edited_after_import_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(RuleError, match="the text of edited has changed since it was loaded"):
         qs.solve(qs.case(3), uses_it(), max_steps=1)
+
+
+def test_a_decorated_rule_is_refused_after_its_function_was_used():
+    """The control for the stored text: functools.wraps copies the attributes of the function that it wraps."""
+
+    def plain(g, lr=0.1):
+        return lr * g
+
+    @functools.wraps(qs.rule(plain).rule)
+    def doubled(*arguments):
+        return 2 * plain(*arguments)
+
+    with pytest.raises(RuleError, match="plain has a decorator, which cannot be compiled"):
+        qs.rule(doubled)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a,b", "a=b", "a b", "", "1a", 3, "a;b"])

@@ -19,7 +19,7 @@ from quadsim._validation import InputError, InputTypeError
 from quadsim.engine.closed_form import first_passage, modes
 from quadsim.engine.closed_form.modal_trajectory import ModalTrajectory
 from quadsim.engine.closed_form.modes import Modes
-from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, record_marks
+from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, checked_limits, record_marks
 from quadsim.optimizers.base import Optimizer
 from quadsim.optimizers.recurrence import Recurrence
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -70,23 +70,18 @@ def exact(
     863403771
     >>> qs.exact(qs.case(3), qs.GD(), at=[1, 10**6, 10**12]).log_loss  # doctest: +SKIP
     """
-    steps = None if at is None else np.unique(checks.steps("at", at, at_most=MAX_STEPS))
-    if steps is not None and max_steps is not None:
+    at = None if at is None else np.unique(checks.steps("at", at, at_most=MAX_STEPS))
+    if at is not None and max_steps is not None:
         raise InputError("give at or max_steps, not both: the last step of at is the end")
     if tol is None:
-        tol = DEFAULT_TOL if steps is None else 0.0
-    tol = checks.real("tol", tol, at_least=0)
-    if max_steps is not None:
-        max_steps = checks.whole("max_steps", max_steps, at_least=0, at_most=MAX_STEPS)
-    record_marks(record, 0)  # raises if record is invalid, also where it is not used
+        tol = DEFAULT_TOL if at is None else 0.0
+    max_steps, tol = checked_limits(max_steps, tol, record)
     if not isinstance(problem, BlockQuadratic):
         raise InputTypeError(f"problem must be a BlockQuadratic, got {checks.shown(problem)}")
     drawn = w0 is None and e0 is None
     error = problem.initial_error(seed) if drawn else problem.error_of(w0, e0)
-    used_seed = seed if drawn else None
-    return run(
-        problem, optimizer, error, used_seed, at=steps, max_steps=max_steps, tol=tol, record=record, progress=progress
-    )
+    used = seed if drawn else None
+    return run(problem, optimizer, error, used, at=at, max_steps=max_steps, tol=tol, record=record, progress=progress)
 
 
 @on_one_thread
@@ -166,7 +161,7 @@ def modal_decomposition(
     if recurrence.metric == "first-gradient":
         resolved.first_state(problem.hvp(error))  # raises if some components of the first gradient are zero
         return resolved, _scaled(problem, error, recurrence)
-    return resolved, _plain(problem, error, _modes(recurrence, problem, np.concatenate(problem.eigenvalues)))
+    return resolved, _plain(problem, error, recurrence)
 
 
 def modes_of(problem: BlockQuadratic, optimizer: Optimizer, error: np.ndarray) -> Modes:
@@ -184,28 +179,21 @@ def _modes(recurrence: Recurrence, problem: BlockQuadratic, values: np.ndarray) 
     lr, momentum, ideal = recurrence.lr, recurrence.momentum, recurrence.double_root
     if recurrence.nesterov:
         return modes.nesterov(lr, None if ideal else momentum, values, problem.mu)
-    return (
-        modes.tuned_heavy_ball(problem.mu, problem.lipschitz, values)
-        if ideal
-        else modes.heavy_ball(lr, momentum, values)
-    )
+    if ideal:
+        return modes.tuned_heavy_ball(problem.mu, problem.lipschitz, values)
+    return modes.heavy_ball(lr, momentum, values)
 
 
-def _plain(problem: BlockQuadratic, error: np.ndarray, of_hessian: Modes) -> ModalTrajectory:
+def _plain(problem: BlockQuadratic, error: np.ndarray, recurrence: Recurrence) -> ModalTrajectory:
     """The trajectory of a method whose modes are those of H."""
     bases, coefficients = [], []
     for vectors, part in zip(problem.eigenvectors, problem.split(error), strict=True):
-        if vectors is None:
-            bases.append(part)
-            coefficients.append(part)
-        else:
-            coefficients.append(vectors.T @ part)
-            bases.append(vectors * coefficients[-1])
+        coefficients.append(part if vectors is None else vectors.T @ part)
+        bases.append(part if vectors is None else vectors * coefficients[-1])
     values, c = np.concatenate(problem.eigenvalues), np.abs(np.concatenate(coefficients))
     weights, lengths = _log_product(0.5 * values, c, c), _log_product(values, c)
-    return ModalTrajectory(
-        of_hessian, problem.slices, tuple(bases), weights, lengths, log_floors=lengths, directions=None
-    )
+    of_hessian = _modes(recurrence, problem, values)
+    return ModalTrajectory(of_hessian, problem.slices, tuple(bases), weights, lengths, lengths, directions=None)
 
 
 def _log_product(*factors: np.ndarray) -> np.ndarray:

@@ -135,9 +135,8 @@ class FirstPassage:
             if t > end or steps.size < 2 or wait > 0:
                 continue
             work += SKIP_COST
-            min_skip = min(
-                4 * window + 4 * MIN_WINDOW * skips, 4 * MAX_WINDOW
-            )  # shorter skips cost more than they save
+            # shorter skips cost more than they save
+            min_skip = min(4 * window + 4 * MIN_WINDOW * skips, 4 * MAX_WINDOW)
             skip = self._skip(steps[-2:], min_skip)
             next_t = self._bounded_until(max(t, int(steps[-2]) + skip + 1))
             if next_t - t > min_skip // 2:

@@ -65,11 +65,8 @@ class ModalTrajectory:
         with np.errstate(over="ignore", invalid="ignore"):
             factors = sign[:, 0] * np.exp(log_size[:, 0])
             factors[np.isneginf(self.log_weights)] = 0.0  # a mode that is not excited stays 0 even if its factor grows
-            parts = [
-                basis @ factors[block] if basis.ndim == 2 else basis * factors[block]
-                for basis, block in zip(self.bases, self.blocks, strict=True)
-            ]
-        return np.concatenate(parts)
+            parts = zip(self.bases, [factors[block] for block in self.blocks], strict=True)
+            return np.concatenate([basis @ p if basis.ndim == 2 else basis * p for basis, p in parts])
 
     def sizes_and_signs(self, steps: np.ndarray) -> tuple[np.ndarray, Any]:
         """log|p_t| of the modes, and the signs where the norm depends on them (None otherwise)."""

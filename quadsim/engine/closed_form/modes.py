@@ -50,9 +50,12 @@ class _Group:
         sign[:, t == 0] = 1.0
         return self._log_size(t, bracket), sign
 
-    def _log_size(self, t: np.ndarray, bracket: np.ndarray) -> np.ndarray:
+    def _log_size(self, t: np.ndarray, bracket: np.ndarray | None = None) -> np.ndarray:
+        """log|p_t|, given B_t where it is not 1."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_size = (t + self.shift) * self.log_rate[:, None] + np.log(np.abs(bracket))
+            log_size = (t + self.shift) * self.log_rate[:, None]
+            if bracket is not None:
+                log_size += np.log(np.abs(bracket))
         if not t.all():
             log_size[:, t == 0] = 0.0  # also where the root is 0
         return log_size
@@ -63,11 +66,7 @@ class Powers(_Group):
     """p_t = z^t, given ``log_rate`` = log|z| and whether z is negative; z = 0 has the logarithm −∞."""
 
     def log_size(self, t: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            log_size = t * self.log_rate[:, None]
-        if not t.all():
-            log_size[:, t == 0] = 0.0  # also where the root is 0
-        return log_size
+        return self._log_size(t)
 
     def log_size_and_sign(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.log_size(t), _alternate(np.reshape(self.negative, (-1, 1)), t)
@@ -336,10 +335,9 @@ def _powers(log_rate: np.ndarray, negative: np.ndarray) -> Modes:
 def _grouped(kinds: np.ndarray, negative: np.ndarray, **columns: np.ndarray) -> Modes:
     """The modes, grouped by kind. `_group` documents the columns; ``negative`` is used for complex roots."""
     by_kind = {kind: np.flatnonzero(kinds == kind) for kind in sorted(set(kinds.tolist()))}
-    groups = (
-        _group(kind, negative[index], **{name: column[index] for name, column in columns.items()})
-        for kind, index in by_kind.items()
-    )
+    groups = []
+    for kind, index in by_kind.items():
+        groups.append(_group(kind, negative[index], **{name: column[index] for name, column in columns.items()}))
     return Modes(tuple(groups), tuple(by_kind.values()))
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import FORMS, WIDTHS, Form, setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.engine.compiled.nan_search import find_nan
 from quadsim.engine.trajectory import Trajectory
 from quadsim.optimizers import Optimizer, rule_errors
+from quadsim.optimizers.rule_source import parameter_names
 
 _, NARROW_WIDTH, WIDE_WIDTH = WIDTHS
 SLICE_SECONDS = 0.1  # between two calls of progress, and two checks for Ctrl-C
@@ -115,10 +116,8 @@ def _share_settings(batch: list[Lane]) -> bool:
     names = [name for name in setting_names(kind) if name != "lr"]
     if kind.once_per_step is not None and "lr" in parameter_names(kind.once_per_step):
         names.append("lr")
-    first, *others = (
-        ([getattr(lane.optimizer, name) for name in names], repr(lane.optimizer.first_shared_state())) for lane in batch
-    )
-    return all(other == first for other in others)
+    optimizers = [lane.optimizer for lane in batch]
+    return len({(*(getattr(one, name) for name in names), repr(one.first_shared_state())) for one in optimizers}) == 1
 
 
 def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:

@@ -24,7 +24,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,9 +63,8 @@ def save(identity: str, content: bytes) -> None:
 
 
 def has(identity: str) -> bool:
-    """Whether there is a trusted file for this identity. Its content is not read."""
-    with _opened_folder() as folder:
-        return folder is not None and folder.has(_name(identity))
+    """Whether `load` would return something."""
+    return load(identity) is not None
 
 
 def check_folder() -> bool:
@@ -115,13 +114,6 @@ class _Folder:
             _log(f"a cached kernel is compiled again: {error}")
             return None
 
-    def has(self, name: str) -> bool:
-        try:
-            _check_file(self.path / name, os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False))
-            return True
-        except (OSError, UntrustedError):
-            return False
-
     def write(self, name: str, content: bytes) -> None:
         """Write and rename, as `_files` does, but relative to the open folder: its path is not resolved again."""
         temporary = f".{name}.{secrets.token_hex(8)}"
@@ -149,21 +141,22 @@ class _Folder:
 def _opened_folder(*, create: bool = False) -> Iterator[_Folder | None]:
     """The cache folder; None if it does not exist, cannot be created or is not trusted."""
     folder = None
-    try:
-        path = Path(os.path.realpath(folder_path()))
-        if create:
-            _make_folder(path)
-        folder = _Folder(path, _open_folder(path) if POSIX else None)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no home folder
-        if create:
-            _log_unusable(error)
-    except UntrustedError as error:
-        _log(f"kernels are compiled without a cache: {error}")
-    try:
+    with ExitStack() as opened:
+        try:
+            path, descriptor = Path(os.path.realpath(folder_path())), None
+            if create:
+                _make_folder(path)
+            if POSIX:
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                opened.callback(os.close, descriptor)
+                _check_folder(path, descriptor)
+            folder = _Folder(path, descriptor)
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no home folder
+            if create:
+                _log_unusable(error)
+        except UntrustedError as error:
+            _log(f"kernels are compiled without a cache: {error}")
         yield folder
-    finally:
-        if folder is not None and folder.descriptor is not None:
-            os.close(folder.descriptor)
 
 
 def _make_folder(path: Path) -> None:
@@ -174,17 +167,11 @@ def _make_folder(path: Path) -> None:
                 folder.mkdir(mode=0o700)
 
 
-def _open_folder(path: Path) -> int:
-    """A descriptor of the folder; raises unless no other user can write to it or replace it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _check_owner(path, os.fstat(descriptor), (os.geteuid(),))
-        for parent in path.parents:
-            _check_owner(parent, parent.lstat(), (os.geteuid(), 0), sticky=True)
-        return descriptor
-    except BaseException:
-        os.close(descriptor)
-        raise
+def _check_folder(path: Path, descriptor: int) -> None:
+    """Raise unless no other user can write to the open folder or replace it."""
+    _check_owner(path, os.fstat(descriptor), (os.geteuid(),))
+    for parent in path.parents:
+        _check_owner(parent, parent.lstat(), (os.geteuid(), 0), sticky=True)
 
 
 def _check_file(path: Path, state: os.stat_result) -> None:

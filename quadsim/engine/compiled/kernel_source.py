@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from quadsim._validation import InputError
 from quadsim.optimizers import Optimizer, rule_source
+from quadsim.optimizers.rule_source import parameter_names
 
 TEMPLATES = ("kernel_parameters", "simd", "random", "kernel_template")
 RULE_FUNCTIONS = ("update", "once_per_step")  # of the template, replaced by those of the optimizer
@@ -51,7 +52,7 @@ _texts: dict[tuple[type[Optimizer], Form], tuple[str, rule_source.Standalone]] =
 
 
 def _kernel_text(optimizer: type[Optimizer], form: Form) -> tuple[str, rule_source.Standalone]:
-    rule = rule_source.Standalone("quadsim_rule_", bounds=optimizer.user_defined and optimizer.scope != "coordinate")
+    rule = rule_source.Standalone(bounds=optimizer.user_defined and optimizer.scope != "coordinate")
     rule.add(optimizer.rule, "rule")
     if optimizer.once_per_step is not None:
         rule.add(optimizer.once_per_step, "rule_once_per_step")
@@ -68,17 +69,14 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
 
     Raises unless each parameter and each function of the rule occurs exactly once.
     """
-    values, text, replaced = dict(parameters), "", []
+    values, text, replaced = dict.fromkeys(RULE_FUNCTIONS) | dict(parameters), "", []
     for template in templates:
         lines = template.splitlines(keepends=True)
         for node in reversed(ast.parse(template).body):  # from the end, so that line numbers stay valid
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)]) if name in values:
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.FunctionDef(name=name) if name in values:
                     replaced.append(name)
-                    replacement = [f"{name} = {values[name]!r}\n"]
-                case ast.FunctionDef(name=name) if name in RULE_FUNCTIONS:
-                    replaced.append(name)
-                    replacement = []
+                    replacement = [] if name in RULE_FUNCTIONS else [f"{name} = {values[name]!r}\n"]
                 case ast.ImportFrom(module=str(module)) if module.startswith("quadsim."):
                     replacement = []
                 case ast.Expr(value=ast.Constant()):
@@ -88,8 +86,8 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
             first = min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
             lines[first - 1 : node.end_lineno] = replacement
         text += "".join(lines)
-    if sorted(replaced) != sorted([*values, *RULE_FUNCTIONS]):
-        raise RuntimeError(f"the kernel templates must define each of {[*values, *RULE_FUNCTIONS]} once")
+    if sorted(replaced) != sorted(values):
+        raise RuntimeError(f"the kernel templates must define each of {[*values]} once")
     return text
 
 
@@ -192,10 +190,8 @@ def _once_per_step(optimizer: type[Optimizer], form: Form) -> str:
         if lane == "0":
             body = [assignment]
         elif by_coordinate:
-            columns = "shared_state.shape[1]"
-            targets = [
-                f"repeat_row(shared_state, {c} * {columns}, {{row}}, {columns})" for c in range(len(shared_state))
-            ]
+            size = "shared_state.shape[1]"
+            targets = [f"repeat_row(shared_state, {c} * {size}, {{row}}, {size})" for c in range(len(shared_state))]
             body = ["count = WIDTH", *_through_stack(call, targets)]
         else:
             body = ["for k in range(WIDTH):", f"    {assignment}"]
@@ -233,12 +229,6 @@ def _lines(lines: list[str], indent: int) -> str:
 
 
 # ---- the parameters of a rule
-
-
-@functools.cache
-def parameter_names(function: Any) -> list[str]:
-    """The parameters of a rule or a once_per_step function."""
-    return [parameter.name for parameter in rule_source.parameters(function)]
 
 
 def requested_names(optimizer: type[Optimizer]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.engine.compiled import compiler
-from quadsim.engine.compiled.kernel_source import parameter_names, setting_names
+from quadsim.engine.compiled.kernel_source import setting_names
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
 from quadsim.optimizers import rule_errors
 
@@ -40,10 +40,6 @@ def find_nan(job: Job, lane: Lane, last_step: int) -> None:
             value = float(np.broadcast_to(getattr(lane.optimizer, name), len(problem.sizes))[block])
             values[name] = value * lr_scale if name == "lr" else value
         if kind.once_per_step is not None and low == 0:
-            _check(kind.once_per_step, values | before, (), step)
+            rule_errors.find_nan(kind.once_per_step, values | before, (), step)
         changed = () if kind.scope == "coordinate" else ("step", *kind.state)
-        _check(kind.rule, values | after, changed, step)
-
-
-def _check(function: Any, values: dict[str, Any], changed: tuple[str, ...], step: int) -> None:
-    rule_errors.find_nan(function, {name: values[name] for name in parameter_names(function)}, changed, step)
+        rule_errors.find_nan(kind.rule, values | after, changed, step)
