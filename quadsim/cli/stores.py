@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim._validation import InputError
-from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import print_error
 from quadsim.keys import Key
-from quadsim.sweeps.store.text import json_text, printable
+from quadsim.sweeps.store.text import printable
 
 if TYPE_CHECKING:
     from quadsim.sweeps.store.database import Store
@@ -53,11 +51,6 @@ def print_damage(store: Store) -> int:
     if store.damage:
         print_error(f"{store.path} is damaged: {store.damage.sentence()}")
     return int(bool(store.damage))
-
-
-def report(line: CommandLine, result: Any, show: Callable[[Any], None]) -> None:
-    """Print the result as `outputs.report` does, with text of the store escaped in JSON."""
-    outputs.report(line, result, show, partial(json_text, indent=2))
 
 
 def print_line(screen: Any, text: str, **options: Any) -> None:

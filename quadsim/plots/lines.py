@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.aggregate import QUARTILES, axes_of, broken, fits, floats, free_name
+from quadsim.plots.aggregate import QUARTILES, broken, fits, floats, free_name
 from quadsim.plots.captions import caption_of, joined, title_of
 from quadsim.plots.labels import AXES, axis_name, power, y_label
 from quadsim.plots.layout import label_right, legend_above
@@ -41,7 +41,7 @@ def against(
     x = free_name(x)
     sweep = Sweep.of(frame, axes, y, x=x)
     table, labels = sweep.table, sweep.labels
-    panels = sweep.panels(table, [name for name in axes_of(table) if name not in (x, "optimizer")])
+    panels = sweep.panels(table, x, "optimizer")
     xlabels = [axis_name(x)]
     if x == "heterogeneity" and table["js_distance"].notna().any():
         xlabels.append(AXES["js_distance"])
@@ -75,7 +75,7 @@ def against(
         beside=width_of([text for ends in texts for text in ends.values()], bold=True),
     ) as (figure, grid):
         if not direct:
-            legend_above(figure, labels, sweep.colours, {name: style_of(name).stroke for name in labels})
+            legend_above(figure, labels)
         for number, part in enumerate(parts):
             main, *others = grid[number * len(xlabels) :][: len(xlabels)]
             ends = lines.draw(main, part)

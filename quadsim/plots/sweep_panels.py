@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.aggregate import applicable, axes_of, medians, names_of, numbers
+from quadsim.plots.aggregate import CONDITIONS, axes_of, medians, names_of, numbers
 from quadsim.plots.labels import panel_title
 from quadsim.plots.layout import canvas
 from quadsim.plots.style import colours_of, style_of
@@ -51,14 +51,15 @@ class Sweep:
         """Aggregate over seeds. `numeric`: further axes, which must be numbers, by the names of parameters."""
         table = medians(frame, names_of([*axes, *numeric.values()]), y)
         for parameter, name in numeric.items():
-            if name not in numbers(table, axes_of(table)):
+            if name not in numbers(table):
                 raise ValueError(f"{parameter} must be an axis of numbers, got {name}")
         return Sweep(frame, y, table)
 
     @cached_property
     def has(self) -> dict[str, set[str]]:
-        """For each axis the optimizers that have it."""
-        return applicable(self.table)
+        """For each axis the optimizers that have it: all for settings of the problem, some for those of optimizers."""
+        table, shared = self.table, (*CONDITIONS, "optimizer")
+        return {name: set(table.loc[table[name].notna() | (name in shared), "optimizer"]) for name in axes_of(table)}
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -70,11 +71,12 @@ class Sweep:
     def colours(self) -> dict[str, str]:
         return colours_of(list(self.labels))
 
-    def panels(self, table: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
-        """For each panel the values of these axes; None for an absent value.
+    def panels(self, table: pd.DataFrame, *drawn: str) -> list[dict[str, Any]]:
+        """For each panel the values of the axes that are not `drawn` in it; None for an absent value.
 
         An optimizer without one of the settings is drawn in all panels that differ in it, and gets no separate panel.
         """
+        axes = [name for name in axes_of(table) if name not in drawn]
         varied = [name for name in axes if name == "optimizer" or table[name].nunique(dropna=False) > 1]
         rows = table[["optimizer", *varied]].drop_duplicates().itertuples(index=False, name=None)
         distinct = dict.fromkeys(

@@ -9,14 +9,7 @@ import numpy as np
 import pandas as pd
 
 from quadsim._format import in_words
-from quadsim.plots.aggregate import (
-    QUARTILES,
-    axes_of,
-    broken,
-    floats,
-    free_name,
-    numbers,
-)
+from quadsim.plots.aggregate import QUARTILES, axes_of, broken, floats, free_name, numbers
 from quadsim.plots.captions import caption_of, joined, title_of
 from quadsim.plots.labels import axis_name, y_label
 from quadsim.plots.lines import against
@@ -58,7 +51,7 @@ def sweep_figure(
     """
     sweep = Sweep.of(frame, axes, y, **({"x": free_name(x)} if x else {}))
     table, x = sweep.table, free_name(x) if x else None
-    counts = numbers(table, axes_of(table))
+    counts = numbers(table)
     swept = {name: count for name, count in counts.items() if count > 1 or name == x} or counts
     whole = [name for name in swept if not table.loc[table["optimizer"].isin(sweep.has[name]), name].isna().any()]
     options: dict[str, Any] = {"axes": axes_of(table), "y": y, "title": title, "caption": caption}
@@ -101,8 +94,7 @@ def heat_maps(
     whole = sweep.table.dropna(subset=[x, up])
     if whole.empty:
         raise ValueError(f"nothing to draw: no run has both {x} and {up}")
-    others = [name for name in axes_of(whole) if name not in (x, up, "optimizer")]
-    panels = sweep.panels(whole, [*others, "optimizer"])
+    panels = sweep.panels(whole, x, up)
     heights = Heights.of(whole, y)
     norm = (LogNorm if heights.log else Normalize)(heights.low, heights.high)
     with panel_grid(
@@ -170,7 +162,7 @@ def dots(
     """
     sweep = Sweep.of(frame, axes, y)
     table = sweep.table
-    panels = sweep.panels(table, [name for name in axes_of(table) if name != "optimizer"])
+    panels = sweep.panels(table, "optimizer")
     heights = Heights.of(table, y)
     with panel_grid(
         panels,

@@ -108,7 +108,7 @@ def _draw(line: CommandLine) -> None:
         sampled = None  # these blocks make no problem; their densities can still be shown
     tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale)}
     facts: dict[str, Any] = {"model": model, "blocks": tables["-blocks"].to_dict("records"), "ratio": _ratio(blocks)}
-    command = outputs.command_line("spectra", line.recorded())
+    command = outputs.recorded_command(line)
     title = f"{measured.name}: {_scales(facts['ratio'], len(blocks))}"
     caption = f"{command}: a Gaussian at every node, its width a 200th of the block's range"
     figures = {"-densities": plots.densities(tables["-densities"], title=title, caption=caption)}
