@@ -49,7 +49,7 @@ def sweep_figure(
     title :
         The title; by default the names of the axes.
     """
-    sweep = Sweep.of(frame, axes, y, **({"x": free_name(x)} if x else {}))
+    sweep = Sweep(frame, axes, y, **({"x": free_name(x)} if x else {}))
     table, x = sweep.table, free_name(x) if x else None
     counts = numbers(table)
     swept = {name: count for name, count in counts.items() if count > 1 or name == x} or counts
@@ -90,12 +90,12 @@ def heat_maps(
     from matplotlib.colors import LogNorm, Normalize
 
     x, up = free_name(x), free_name(up)
-    sweep = Sweep.of(frame, axes, y, x=x, up=up)
+    sweep = Sweep(frame, axes, y, x=x, up=up)
     whole = sweep.table.dropna(subset=[x, up])
     if whole.empty:
         raise ValueError(f"nothing to draw: no run has both {x} and {up}")
     panels = sweep.panels(whole, x, up)
-    heights = Heights.of(whole, y)
+    heights = Heights(whole, y)
     norm = (LogNorm if heights.log else Normalize)(heights.low, heights.high)
     with panel_grid(
         panels,
@@ -107,7 +107,7 @@ def heat_maps(
         ylabel=axis_name(up),
         beside=0.9,
     ) as (figure, grid):
-        across, along = Scale.of(whole[x]), Scale.of(whole[up])
+        across, along = Scale(whole[x]), Scale(whole[up])
         for panel_axes, panel in zip(grid, panels, strict=True):
             mesh = _map(panel_axes, sweep.rows(whole, panel), x, up, across, along, norm)
         if whole["median"].notna().any():
@@ -160,10 +160,10 @@ def dots(
 
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated.
     """
-    sweep = Sweep.of(frame, axes, y)
+    sweep = Sweep(frame, axes, y)
     table = sweep.table
     panels = sweep.panels(table, "optimizer")
-    heights = Heights.of(table, y)
+    heights = Heights(table, y)
     with panel_grid(
         panels,
         min(column_count(len(panels)), 2),
