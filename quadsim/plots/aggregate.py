@@ -69,7 +69,7 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
     """`medians` of the output of `settled`."""
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *USED])))
     keys = sorted(names, key="optimizer".__eq__)  # the optimizer last
-    group = pd.DataFrame({key: _codes(rows[key]) for key in keys}).groupby(keys).ngroup().to_numpy()
+    group = _joint([rows[key] for key in keys])
     rows, group = _once_for_each_seed(rows, group, y)
     value, diverged = floats(rows[y]), rows["status"].isin(["diverged"]).to_numpy()
     underflow = rows["status"].isin(["underflow"]).to_numpy() | ((y == "loss") & (value < MIN_LOSS))
@@ -277,12 +277,9 @@ def _representative(values: pd.Series) -> float:
 
 
 def _joint(columns: Sequence[pd.Series]) -> np.ndarray:
-    """A number for each combination of values."""
-    group = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        codes = _codes(column)
-        group = pd.factorize(group * (codes.max(initial=0) + 1) + codes)[0]
-    return group
+    """A number for each combination of values, in the order of their codes."""
+    codes = pd.DataFrame(dict(enumerate(map(_codes, columns))))
+    return codes.groupby(list(codes)).ngroup().to_numpy()
 
 
 def _is_of_numbers(column: pd.Series) -> bool:
