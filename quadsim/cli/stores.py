@@ -59,18 +59,16 @@ def print_line(screen: Any, text: str, **options: Any) -> None:
 
 
 @contextlib.contextmanager
-def removed_if_unused(path: Path) -> Iterator[set[Path]]:
-    """Remove a store and its folder afterwards if they are new, unless the set that is yielded was cleared."""
+def removed_if_unused(path: Path) -> Iterator[list[Path]]:
+    """Remove a store and its folder afterwards if they are new, unless the list that is yielded was cleared."""
     files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-    new = [file for file in (*files, path.parent) if not file.exists()]
-    unused = set(new)
+    unused = [file for file in (*files, path.parent) if not file.exists()]
     try:
         yield unused
     finally:
-        for file in new:
+        for file in unused:
             with contextlib.suppress(OSError):
-                if file in unused:
-                    file.rmdir() if file.is_dir() else file.unlink()
+                file.rmdir() if file.is_dir() else file.unlink()
 
 
 def same_file(path: Path, other: Path) -> bool:

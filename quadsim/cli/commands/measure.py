@@ -61,7 +61,7 @@ def main(line: CommandLine) -> None:
     recorded = {key: text for key, text in line.recorded().items() if key != "overwrite"}
     settings |= {"command": outputs.command_line("measure", recorded), "state": print_line}
     try:
-        with counter("%", 100, "building the network") as show:
+        with counter("%", 100, "building the network", clock=False) as show:
 
             def progress(stage: Stage) -> None:
                 left = "" if stage.seconds_left is None else f", {duration(stage.seconds_left)} left"
