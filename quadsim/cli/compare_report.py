@@ -43,10 +43,11 @@ def finding(result: Comparison) -> str:
     failed = "" if against["verdict"] == "–" else f" ({against['verdict']})"
     if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
-        intervals = (
-            (f"{row['label']} " if len(others) > 1 else "") + _interval(row, result.protocol) for row in others
+        owners = [f"{row['label']} " if len(others) > 1 else "" for row in others]
+        intervals = ", ".join(
+            owner + _interval(row, result.protocol) for owner, row in zip(owners, others, strict=True)
         )
-        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({', '.join(intervals)})"
+        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({intervals})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
     parts = [_part(row, result.protocol) for row in ordered]
     return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
@@ -54,9 +55,13 @@ def finding(result: Comparison) -> str:
 
 def _interval(row: Row, protocol: EvaluationProtocol) -> str:
     """`0.95–1.2×`: the interval of the difference; decades with their signs for "mean-log-loss"."""
-    if protocol.objective == "mean-log-loss":
-        return f"{signed_decades(row['low'])} to {signed_decades(row['high'])} decades"
-    return f"{ratio(row['low'])}–{ratio(row['high'])}×"
+    decades = protocol.objective == "mean-log-loss"
+    return _ends(row, decades) + (" decades" if decades else "×")
+
+
+def _ends(row: Row, decades: bool) -> str:
+    text, to = (signed_decades, " to ") if decades else (ratio, "–")
+    return f"{text(row['low'])}{to}{text(row['high'])}"
 
 
 def _part(row: Row, protocol: EvaluationProtocol) -> str:
@@ -203,7 +208,7 @@ def _cells(row: Row, decades: bool, difference: str) -> Cells:
     text = signed_decades if decades else ratio
     to = " to " if decades else "–"
     paired = isinstance(row["against"], str)
-    interval = f" ({text(row['low'])}{to}{text(row['high'])})" if paired and not math.isnan(row["low"]) else ""
+    interval = f" ({_ends(row, decades)})" if paired and not math.isnan(row["low"]) else ""
     cells = {
         "optimizer": row["label"],
         "best lr": lr_text(row) + (" given" if row["given"] else ""),
@@ -240,8 +245,8 @@ def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> No
         if sum(widths[column] + 3 for column in columns) > screen.width:
             columns = [column for column in columns if column not in dropped]
     cells = [[row[column] for column in columns] for row in rows]
-    words = ("problem", "optimizer", "verdict", "settings")
-    screen.print(table(columns, cells, left=words, wrap=columns, pad_edge=False))
+    left = ("problem", "optimizer", "verdict", "settings")
+    screen.print(table(columns, cells, left=left, wrap=columns, pad_edge=False))
 
 
 def _seeds_text(seeds: list[int]) -> str:

@@ -49,12 +49,12 @@ def print_error(sentence: str) -> None:
 
 @contextmanager
 def counter(
-    what: str, total: int, label: str = "", *, tenths: bool = False, start: int = 0
+    what: str, total: int, label: str = "", *, tenths: bool = False, start: int = 0, clock: bool = True
 ) -> Iterator[Callable[..., None]]:
     """A progress bar: yields a function of the units done and an optional label.
 
     In a pipe it prints nothing, or with ``tenths`` a line per tenth. Units before ``start`` were done earlier: rate and
-    time left do not count them.
+    time left do not count them. ``clock=False`` leaves the time left out on a terminal: the label has it.
     """
     began = time.monotonic()
 
@@ -81,7 +81,7 @@ def counter(
 
     last = TextColumn("{task.fields[pace]}") if tenths else TimeRemainingColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(what), last)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns[: None if clock else -1], console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total, completed=start, pace="")
 
         def show(done: float, label: str = label) -> None:

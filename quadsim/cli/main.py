@@ -25,11 +25,11 @@ FLAGS = ("--help", "--version", "--json")  # of all commands
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0, 1 if a run or a check failed, 2 for usage."""
     _prepare_streams()
     try:
-        return _main(sys.argv[1:] if words is None else words)
+        return _main(sys.argv[1:] if argv is None else argv)
     except InputError as error:
         print_error(str(error))
         return 2
@@ -54,11 +54,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _main(words: Sequence[str]) -> int:
-    line, code = arguments.read(words, help_text.commands()), 0
+def _main(argv: Sequence[str]) -> int:
+    line, code = arguments.read(argv, help_text.commands()), 0
     for flag in sorted(line.flags - set(FLAGS)):
         checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
-    if not words or ("--help" in line.flags and line.command not in words):
+    if not argv or ("--help" in line.flags and line.command not in argv):
         print(help_text.overview(), end="")
     elif "--version" in line.flags:
         from importlib.metadata import version

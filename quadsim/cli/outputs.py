@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import console
+from quadsim.sweeps.store.text import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,14 +28,19 @@ def check_folder(line: CommandLine) -> None:
 
 def command_line(command: str, texts: Mapping[str, str]) -> str:
     """The command line with these keys; `run` is the command if none is named."""
-    return shlex.join(["python", "-m", "quadsim", *_words(command), *map("=".join, texts.items())])
+    return shlex.join(["python", "-m", "quadsim", *_named(command), *map("=".join, texts.items())])
+
+
+def recorded_command(line: CommandLine) -> str:
+    """The command line of a result, as its files record it."""
+    return command_line(line.command, line.recorded())
 
 
 def stem(command: str, texts: Mapping[str, str]) -> str:
     """The name of the files, without suffix: the keys in order, shortened by a hash where that is too long."""
     import hashlib
 
-    text = "-".join([*_words(command), *map("-".join, texts.items())])
+    text = "-".join([*_named(command), *map("-".join, texts.items())])
     name = text.lower().replace(",", "_").replace("/", "~")
     plain = re.sub(r"[^a-z0-9.+~_-]", "_", name)
     if plain == name and len(name) <= MAX_STEM:
@@ -43,7 +48,7 @@ def stem(command: str, texts: Mapping[str, str]) -> str:
     return plain[:60] + "-" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _words(command: str) -> list[str]:
+def _named(command: str) -> list[str]:
     return [command] if command not in ("", "run") else []
 
 
@@ -56,25 +61,19 @@ def save(
     """
     from quadsim import _artifacts
 
-    texts = line.recorded()
-    settings = {"command": command_line(line.command, texts), **result, **settings}
+    settings = {"command": recorded_command(line), **result, **settings}
     settings.setdefault("versions", _artifacts.versions())
-    name = name or stem(line.command, texts)
+    name = name or stem(line.command, line.recorded())
     files = _artifacts.write(Path(line.values["out"]), name, figures, tables, settings)
     result["files"] = [str(path) for path in files]
 
 
 def to_json(result: Any) -> str:
-    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+    """Indented JSON in which control and invisible characters are escaped."""
+    return json_text(result, indent=2)
 
 
-def report(
-    line: CommandLine,
-    result: Any,
-    show: Callable[[Any], None],
-    to_json: Callable[[Any], str] = to_json,
-    files: Any = (),
-) -> None:
+def report(line: CommandLine, result: Any, show: Callable[[Any], None], files: Any = ()) -> None:
     """Print the result: as JSON with --json, otherwise by `show`, which takes the console, and the paths of files.
 
     The files are those given, or those that `save` added to the result.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim._validation import InputError
-from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import print_error
 from quadsim.keys import Key
-from quadsim.sweeps.store.text import json_text, printable
+from quadsim.sweeps.store.text import printable
 
 if TYPE_CHECKING:
     from quadsim.sweeps.store.database import Store
@@ -55,29 +53,22 @@ def print_damage(store: Store) -> int:
     return int(bool(store.damage))
 
 
-def report(line: CommandLine, result: Any, show: Callable[[Any], None]) -> None:
-    """Print the result as `outputs.report` does, with text of the store escaped in JSON."""
-    outputs.report(line, result, show, partial(json_text, indent=2))
-
-
 def print_line(screen: Any, text: str, **options: Any) -> None:
     """Print text of a store on one line, escaped."""
     screen.print(printable(text, MAX_LINE_SHOWN), soft_wrap=True, **options)
 
 
 @contextlib.contextmanager
-def removed_if_unused(path: Path) -> Iterator[set[Path]]:
-    """Remove a store and its folder afterwards if they are new, unless the set that is yielded was cleared."""
+def removed_if_unused(path: Path) -> Iterator[list[Path]]:
+    """Remove a store and its folder afterwards if they are new, unless the list that is yielded was cleared."""
     files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-    new = [file for file in (*files, path.parent) if not file.exists()]
-    unused = set(new)
+    unused = [file for file in (*files, path.parent) if not file.exists()]
     try:
         yield unused
     finally:
-        for file in new:
+        for file in unused:
             with contextlib.suppress(OSError):
-                if file in unused:
-                    file.rmdir() if file.is_dir() else file.unlink()
+                file.rmdir() if file.is_dir() else file.unlink()
 
 
 def same_file(path: Path, other: Path) -> bool:

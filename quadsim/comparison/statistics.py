@@ -7,6 +7,8 @@ Written here rather than taken from scipy.stats, whose import takes three times 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -50,12 +52,8 @@ def median_interval(differences: Any, level: float = 0.95) -> tuple[float, float
 
 def order_statistic(count: int, level: float) -> int:
     """The largest k with 2·P(Bin(count, ½) < k) ≤ 1 − level; 0 if there is none."""
-    k, term, total = 0, 1, 1  # term is the binomial coefficient of k, total the sum of those up to it
-    while 2 * total / 2**count <= (1 - level) * (1 + P_ROUNDING) and k < (count + 1) // 2:
-        k += 1
-        term = term * (count - k + 1) // k
-        total += term
-    return k
+    tails = islice(_tails(count), (count + 1) // 2)
+    return len(list(takewhile(lambda tail: 2 * tail <= (1 - level) * (1 + P_ROUNDING), tails)))
 
 
 def sign_test(differences: Any, below: float = 0.0, above: float = 0.0) -> tuple[float, float]:
@@ -66,18 +64,18 @@ def sign_test(differences: Any, below: float = 0.0, above: float = 0.0) -> tuple
     items, (rows, items), each is the largest over the rows.
     """
     values = np.atleast_2d(np.asarray(differences, dtype=float))
-    count = values.shape[1]
-    supports = [int((side).sum(axis=1).min()) for side in (values < -below, values > above)]
-    return _two_sided(count, supports[0]), _two_sided(count, supports[1])
+    tails = list(_tails(values.shape[1]))
+    below_count, above_count = (int(side.sum(axis=1).min()) for side in (values < -below, values > above))
+    return min(2 * tails[-1 - below_count], 1.0), min(2 * tails[-1 - above_count], 1.0)
 
 
-def _two_sided(count: int, heads: int) -> float:
-    """2·P(Bin(count, ½) ≥ heads), at most 1."""
-    tail, term = 0, 1  # C(count, j) for j = 0, 1, … up to count − heads
-    for j in range(count - heads + 1):
-        tail += term
-        term = term * (count - j) // (j + 1)
-    return min(2 * tail / 2**count, 1.0)
+def _tails(count: int) -> Iterator[float]:
+    """P(Bin(count, ½) ≤ k) for k = 0, 1, …, count."""
+    coefficient = total = 1
+    for k in range(count + 1):
+        yield total / 2**count
+        coefficient = coefficient * (count - k) // (k + 1)
+        total += coefficient
 
 
 def holm(p: Any) -> np.ndarray:

@@ -10,44 +10,12 @@ from quadsim.plots.convergence import convergence, panels
 from quadsim.plots.layout import canvas, label_right
 from quadsim.plots.lines import against
 from quadsim.plots.spectra import densities, heat_map, histogram
-from quadsim.plots.style import (
-    CASE_COLOURS,
-    OTHERS,
-    PALETTE,
-    STYLE,
-    STYLES,
-    Style,
-    power_ticks,
-    style_of,
-)
+from quadsim.plots.style import CASE_COLOURS, OTHERS, PALETTE, STYLE, STYLES, Style, power_ticks, style_of
 from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
 from quadsim.plots.theory import bounds, kappa_eff
 
 __all__ = [
-    "CASE_COLOURS",
-    "OTHERS",
-    "PALETTE",
-    "STYLE",
-    "STYLES",
-    "Style",
-    "against",
-    "bounds",
-    "canvas",
-    "comparison",
-    "convergence",
-    "densities",
-    "dots",
-    "heat_map",
-    "heat_maps",
-    "histogram",
-    "kappa_eff",
-    "label_right",
-    "medians",
-    "panels",
-    "power_ticks",
-    "sensitivity",
-    "slopes",
-    "speed",
-    "style_of",
-    "sweep_figure",
-]
+    "CASE_COLOURS", "OTHERS", "PALETTE", "STYLE", "STYLES", "Style", "against", "bounds", "canvas", "comparison",
+    "convergence", "densities", "dots", "heat_map", "heat_maps", "histogram", "kappa_eff", "label_right", "medians",
+    "panels", "power_ticks", "sensitivity", "slopes", "speed", "style_of", "sweep_figure",
+]  # fmt: skip

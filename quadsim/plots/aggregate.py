@@ -53,14 +53,23 @@ def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_to
         ``js_distance`` (mean). Values of heterogeneity that give the same arrangement are one row. Runs that
         underflowed are left out of quartiles of loss, gradient norm and measured rate.
     """
-    return quartiles(*runs(frame, axes, y), y)
+    frame = _freed(frame, y)
+    for name in names_of([*map(free_name, axes), "optimizer", y]):
+        if name not in frame:
+            raise ValueError(f"the table has no column {name}")
+    rows = frame[~frame["status"].isin(["error"])] if "status" in frame else frame
+    if rows.empty:
+        raise ValueError("nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
+    if not pd.api.types.is_numeric_dtype(rows[y]) and not rows[y].isna().all():
+        raise ValueError(f"y must be a column of numbers, got {y}")
+    return quartiles(*settled(one_for_each_arrangement(rows), axes, y), y)
 
 
 def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
-    """`medians` of the output of `runs`."""
+    """`medians` of the output of `settled`."""
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *USED])))
     keys = sorted(names, key="optimizer".__eq__)  # the optimizer last
-    group = pd.DataFrame({key: _codes(rows[key]) for key in keys}).groupby(keys).ngroup().to_numpy()
+    group = _joint([rows[key] for key in keys])
     rows, group = _once_for_each_seed(rows, group, y)
     value, diverged = floats(rows[y]), rows["status"].isin(["diverged"]).to_numpy()
     underflow = rows["status"].isin(["underflow"]).to_numpy() | ((y == "loss") & (value < MIN_LOSS))
@@ -114,20 +123,6 @@ def fits(table: pd.DataFrame, x: str) -> pd.DataFrame:
         rest = sums((log_y - slope[group] * log_x) ** 2)
         error = np.sqrt(rest / ((points - 2) * sums(log_x**2)))
     return found.assign(slope=slope, standard_error=error, points=points)
-
-
-def runs(frame: pd.DataFrame, axes: Sequence[str], y: str) -> tuple[pd.DataFrame, list[str]]:
-    """The runs that did not fail, with one value of heterogeneity per arrangement; and all settings that differ."""
-    frame = _freed(frame, y)
-    for name in names_of([*map(free_name, axes), "optimizer", y]):
-        if name not in frame:
-            raise ValueError(f"the table has no column {name}")
-    rows = frame[~frame["status"].isin(["error"])] if "status" in frame else frame
-    if rows.empty:
-        raise ValueError("nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
-    if not pd.api.types.is_numeric_dtype(rows[y]) and not rows[y].isna().all():
-        raise ValueError(f"y must be a column of numbers, got {y}")
-    return settled(one_for_each_arrangement(rows), axes, y)
 
 
 def settled(frame: pd.DataFrame, axes: Sequence[str], y: str = "") -> tuple[pd.DataFrame, list[str]]:
@@ -198,20 +193,15 @@ def axes_of(table: pd.DataFrame) -> list[str]:
     return names[: names.index("draws")]
 
 
-def applicable(table: pd.DataFrame) -> dict[str, set[str]]:
-    """For each axis the optimizers that have it: all for settings of the problem, some for those of optimizers."""
-    shared = (*CONDITIONS, "optimizer")
-    return {name: set(table.loc[table[name].notna() | (name in shared), "optimizer"]) for name in axes_of(table)}
-
-
 def names_of(axes: Sequence[str]) -> list[str]:
     """Each axis once, without seed."""
     return [name for name in dict.fromkeys(axes) if name != "seed"]
 
 
-def numbers(rows: pd.DataFrame, axes: Sequence[str]) -> dict[str, int]:
-    """The numeric axes, and how many values each has."""
-    return {name: int(rows[name].nunique()) for name in axes if _is_of_numbers(rows[name]) and rows[name].notna().any()}
+def numbers(table: pd.DataFrame) -> dict[str, int]:
+    """The numeric axes of a table of medians, and how many values each has."""
+    counts = {name: int(table[name].nunique()) for name in axes_of(table) if _is_of_numbers(table[name])}
+    return {name: count for name, count in counts.items() if count}
 
 
 def floats(column: pd.Series) -> np.ndarray:
@@ -287,12 +277,9 @@ def _representative(values: pd.Series) -> float:
 
 
 def _joint(columns: Sequence[pd.Series]) -> np.ndarray:
-    """A number for each combination of values."""
-    group = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        codes = _codes(column)
-        group = pd.factorize(group * (codes.max(initial=0) + 1) + codes)[0]
-    return group
+    """A number for each combination of values, in the order of their codes."""
+    codes = pd.DataFrame(dict(enumerate(map(_codes, columns))))
+    return codes.groupby(list(codes)).ngroup().to_numpy()
 
 
 def _is_of_numbers(column: pd.Series) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim._quantiles import QUARTILES, quantile
+from quadsim.plots.convergence import draw_tol, until
 from quadsim.plots.layout import GREY, blank_figure, canvas, legend_above, style_context
-from quadsim.plots.style import colours_of, power_of_ten, power_ticks
+from quadsim.plots.style import colours_of, power_of_ten, power_ticks, step_ticks
 from quadsim.plots.text import evenly_wrapped, wrapped
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def comparison(
     rate on the tuning seeds; the best is marked, open if it is at the edge of the grid; crosses at the top failed.
     Right: the paired differences to the reference, a dot for each seed, and the median with its interval.
     """
-    colours = colours_of(list(dict.fromkeys(summary["optimizer"])))
     labels = dict(zip(summary["optimizer"], summary["label"], strict=True))
+    colours = colours_of(list(labels))
     optimizers = max(int(summary.groupby("problem").size().max()), 3)
     with style_context(8):
         figure = blank_figure(7.0, 0.4 + len(titles) * (2.25 + 0.12 * (optimizers - 3)), caption=caption)
@@ -64,21 +65,21 @@ def comparison(
             _sensitivity(middle, ours[2], colours, objective, top)
             _differences(right, ours[0], ours[3], colours, objective)
             part.suptitle("\n".join(evenly_wrapped(title, 6.8, 9)), x=0.01, ha="left", fontsize=9)
-        legend_above(figure, labels, colours)
+        legend_above(figure, labels, strokes=False)
     return figure
 
 
 def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], caption: str = "") -> Figure:
     """The objective against the learning rate (the tables of one or more `Tuned`), a panel for each problem."""
-    colours = colours_of(list(dict.fromkeys(tried["optimizer"])))
     labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
+    colours = colours_of(list(labels))
     width, room = (7.2, 3.0) if len(titles) > 1 else (5.0, 4.4)
     sizes: dict[str, Any] = {"width": width, "height": 1.98, "font_size": 8}
     with canvas(columns=2, panels=len(titles), caption=caption, **sizes) as (figure, grid):
         for axes, (problem, title) in zip(grid, titles.items(), strict=True):
             _sensitivity(axes, tried[tried["problem"] == problem], colours, objective, None)
             axes.set_title("\n".join(wrapped(title, room, 8.5)), fontsize=8.5)
-        legend_above(figure, labels, colours)
+        legend_above(figure, labels, strokes=False)
     return figure
 
 
@@ -88,9 +89,7 @@ def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float
     low, high = top * MIN_RELATIVE, top * 30
     least = top
     for name, curve in bands.groupby("optimizer", sort=False):
-        inside = curve.assign(**{key: curve[key].clip(low, high) for key in QUARTILES})
-        if tol is not None:  # the curve ends where the median reaches tol
-            inside = inside[: int(np.argmax(inside["median"] <= tol)) + 1 or None]
+        inside = until(curve.assign(**{key: curve[key].clip(low, high) for key in QUARTILES}), "median", tol)
         colour = colours[str(name)]
         axes.fill_between(inside["step"], inside["lower"], inside["upper"], color=colour, alpha=0.2, linewidth=0)
         axes.plot(inside["step"], inside["median"], color=colour, linewidth=1.3)
@@ -99,13 +98,12 @@ def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float
     axes.set(yscale="log", ylim=(max(least, low) / 2, top * 6), xlabel="steps")
     axes.set_title(names.get(bands["measure"].iloc[0], "gradient norm / its first value"), fontsize=8)
     if tol is not None:
-        axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+        draw_tol(axes, tol)
         axes.set_xlim(0.9, max(1.1 * float(bands["step"].max()), 10))
         axes.set_xscale("log")
+        power_ticks(axes)
     else:
-        axes.locator_params(axis="x", nbins=4)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-    power_ticks(axes, x=tol is not None)
+        step_ticks(axes, 4)
     axes.tick_params(labelsize=7)
     return top
 
@@ -184,13 +182,13 @@ def _differences(
         axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color=GREY)
         axes.set_xticks([])
         return
-    values = {name: part["difference"].dropna().to_numpy() for name, part in runs.groupby("optimizer")}
-    low, high = _range_of_differences(others, [values.get(name, np.empty(0)) for name in others["optimizer"]])
+    values = [runs.loc[runs["optimizer"] == name, "difference"].dropna().to_numpy() for name in others["optimizer"]]
+    low, high = _range_of_differences(others, values)
     axes.axvline(0, color=GREY, linewidth=0.9, zorder=0)
     jitter = np.random.default_rng(0)
     white: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    for number, (_, row) in enumerate(others.iterrows()):
-        colour, at = colours[row["optimizer"]], values.get(row["optimizer"], np.empty(0))
+    for number, (row, at) in enumerate(zip(others.to_dict("records"), values, strict=True)):
+        colour = colours[row["optimizer"]]
         heights = -number + 0.02 + 0.12 * jitter.uniform(-1, 1, at.size)
         inside = (at > low) & (at < high)
         axes.plot(at[inside], heights[inside], "o", color=colour, markersize=2.2, alpha=0.45, markeredgewidth=0)
@@ -227,12 +225,10 @@ def ratio_ticks(axes: Axes, low: float, high: float) -> None:
     """Label the ticks of an axis in decades with ratios."""
     if high - low >= 1.5:
         step = int(np.ceil((high - low) / 4))
-        ticks = [float(k) for k in range(-600, 601) if k % step == 0 and low <= k <= high]
+        ticks = np.arange(step * np.ceil(low / step), high + 1e-9, step)
         names = ["1" if k == 0 else power_of_ten(int(k)) for k in ticks]
     else:
-        for ratios in RATIOS:
-            chosen = [ratio for ratio in ratios if low <= np.log10(ratio) <= high]
-            if len(chosen) >= 3:
-                break
-        ticks, names = [float(np.log10(ratio)) for ratio in chosen], [f"{ratio:g}" for ratio in chosen]
+        visible = [[ratio for ratio in ratios if low <= np.log10(ratio) <= high] for ratios in RATIOS]
+        chosen = next((ratios for ratios in visible if len(ratios) >= 3), visible[-1])
+        ticks, names = np.log10(chosen), [f"{ratio:g}" for ratio in chosen]
     axes.set_xticks(ticks, names)

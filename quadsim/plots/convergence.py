@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.plots.layout import canvas, legend_above
-from quadsim.plots.style import colours_of, power_ticks, style_of
+from quadsim.plots.style import colours_of, power_ticks, step_ticks, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol
             axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
             ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
         if tol and tol > MIN_NORM:
-            axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+            draw_tol(axes, tol)
             above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
             axes.annotate(f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
         low, high = axes.dataLim.intervaly
@@ -52,32 +52,31 @@ def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", to
     labels = dict(zip(bands["optimizer"], bands["label"], strict=True))
     colours = colours_of(list(labels))
     with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
-        legend_above(figure, labels, colours, {name: style_of(name).stroke for name in labels})
+        legend_above(figure, labels)
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
-            ours = bands[bands["problem"] == problem]
-            ends: list[float] = []
-            for optimizer, curve in ours.groupby("optimizer", sort=False):
-                colour, stroke = colours[str(optimizer)], style_of(str(optimizer)).stroke
-                shown = curve[curve["median"] > MIN_NORM]
-                band = _until(shown, "upper", tol)
+            last = 0.0
+            for name, curve in bands[bands["problem"] == problem].groupby("optimizer", sort=False):
+                colour, shown = colours[str(name)], curve[curve["median"] > MIN_NORM]
+                band, line = (until(shown, column, tol) for column in ("upper", "median"))
                 axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
-                line = _until(shown, "median", tol)
-                axes.plot(line["step"], line["median"], linestyle=stroke, color=colour)
-                ends.append(float(line["step"].iloc[-1]))
-            axes.set(yscale="log", xlim=(-0.02 * max(ends), 1.12 * max(ends)), title=title, xlabel="steps")
+                axes.plot(line["step"], line["median"], linestyle=style_of(str(name)).stroke, color=colour)
+                last = max(last, float(line["step"].iloc[-1]))
+            axes.set(yscale="log", xlim=(-0.02 * last, 1.12 * last), title=title, xlabel="steps")
             axes.set_ylim(tol / 2 if tol else None, 2)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            axes.locator_params(axis="x", nbins=5)
-            power_ticks(axes, x=False)
+            step_ticks(axes)
             if number % 2 == 0:
                 axes.set_ylabel(YLABEL)
     return figure
 
 
-def _until(curve: pd.DataFrame, column: str, tol: float | None) -> pd.DataFrame:
+def until(curve: pd.DataFrame, column: str, tol: float | None) -> pd.DataFrame:
     """The curve up to the first point at which a column is at most tol."""
     reached = np.flatnonzero(curve[column] <= (tol or 0))
     return curve.iloc[: reached[0] + 1] if reached.size else curve
+
+
+def draw_tol(axes: Axes, tol: float) -> None:
+    axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
 
 
 def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
@@ -96,7 +95,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
         half = character * len(label) / 2
         if height > 1:  # a label below the end of a rising curve would cover it: write beside it
             x, y = x + half + 0.02, y + line
-        x, y = min(max(x, half), 1 - half), y - line
+        x, y = float(np.clip(x, half, 1 - half)), y - line
         while any(abs(x - other) < half + width and abs(y - level) < 0.99 * line for other, level, width in placed):
             y -= line / 4
         placed.append((x, y, half))

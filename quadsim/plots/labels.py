@@ -50,19 +50,14 @@ def y_label(y: str, frame: pd.DataFrame) -> str:
 
 def panel_title(panel: Mapping[str, Any]) -> str:
     """The values of a panel: "Adam, case 3, β2 = 0.99"."""
-    parts: list[str] = []
-    for name, value in panel.items():
-        if name == "optimizer":
-            parts.insert(0, style_of(str(value)).label)
-        elif name == "case" and value is not None:
-            parts.append(f"case {value}")
-        else:
-            parts.append(setting(name, value))
-    return ", ".join(parts)
+    parts = [setting(name, value) for name, value in panel.items() if name != "optimizer"]
+    return ", ".join(([style_of(str(panel["optimizer"])).label] if "optimizer" in panel else []) + parts)
 
 
 def setting(name: str, value: Any) -> str:
-    """A setting with its value: "β2 = 0.99", "batch = none"."""
+    """A setting with its value: "case 3", "β2 = 0.99", "batch = none"."""
+    if name == "case" and value is not None:
+        return f"case {value}"
     if value is None or value != value:
         return f"{short_name(name)} = {ABSENT.get(name, 'none')}"
     numeric = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.style import STYLE
+from quadsim.plots.style import STYLE, colours_of, style_of
 from quadsim.plots.text import evenly_wrapped, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -82,15 +82,13 @@ def canvas(
         yield figure, grid[:panels]
 
 
-def legend_above(
-    figure: Figure, labels: Mapping[str, str], colours: Mapping[str, str], strokes: Mapping[str, Any] | None = None
-) -> None:
+def legend_above(figure: Figure, labels: Mapping[str, str], *, strokes: bool = True) -> None:
     """Add a legend of optimizers between the title and the panels, and its height to that of the figure."""
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=colours[name], linestyle=(strokes or {}).get(name, "-"), linewidth=1.5, label=label)
-        for name, label in labels.items()
+        Line2D([], [], color=colour, linestyle=style_of(name).stroke if strokes else "-", linewidth=1.5)
+        for name, colour in colours_of(list(labels)).items()
     ]
     width, title_lines = figure.get_figwidth(), len(figure.get_suptitle().splitlines())
     columns = max(1, min(len(labels), int((width - 0.1) / (0.67 + width_of(list(labels.values()))))))
@@ -99,10 +97,9 @@ def legend_above(
     figure.set_figheight(total)
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - height / total))  # type: ignore[union-attr,call-arg]
     at = EDGE / width, 1 - (0.1 + 0.16 * title_lines) / total
-    spacing = {"borderpad": 0, "borderaxespad": 0, "handlelength": 1.6, "columnspacing": 1.2, "labelspacing": 0.35}
-    figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=at, ncols=columns, frameon=False, fontsize=7.5, **spacing
-    )
+    texts: dict[str, Any] = {"fontsize": 7.5, "handlelength": 1.6, "columnspacing": 1.2, "labelspacing": 0.35}
+    place: dict[str, Any] = {"bbox_to_anchor": at, "borderpad": 0, "borderaxespad": 0}
+    figure.legend(handles, list(labels.values()), loc="upper left", ncols=columns, frameon=False, **place, **texts)
 
 
 def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: float = 7.5) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.aggregate import QUARTILES, axes_of, broken, fits, floats, free_name
+from quadsim.plots.aggregate import QUARTILES, broken, fits, floats, free_name
 from quadsim.plots.captions import caption_of, joined, title_of
 from quadsim.plots.labels import AXES, axis_name, power, y_label
 from quadsim.plots.layout import label_right, legend_above
@@ -39,16 +38,16 @@ def against(
     blocks' spectra that it makes. A value of x that is absent, or an optimizer without x, is a horizontal line.
     """
     x = free_name(x)
-    sweep = Sweep.of(frame, axes, y, x=x)
+    sweep = Sweep(frame, axes, y, x=x)
     table, labels = sweep.table, sweep.labels
-    panels = sweep.panels(table, [name for name in axes_of(table) if name not in (x, "optimizer")])
+    panels = sweep.panels(table, x, "optimizer")
     xlabels = [axis_name(x)]
     if x == "heterogeneity" and table["js_distance"].notna().any():
         xlabels.append(AXES["js_distance"])
     count = len(panels) * len(xlabels)
     columns = 2 if len(xlabels) == 2 else column_count(count)
     height = 2.15 if count > 1 else 2.9
-    lines = _Lines.of(sweep, x, 72 * height)
+    lines = _Lines(sweep, x, 72 * height)
     parts = [sweep.rows(lines.table, panel) for panel in panels]
     slopes: list[dict[str, str]] = [{} for _ in panels]
     if x == "kappa" and lines.heights.log:
@@ -75,7 +74,7 @@ def against(
         beside=width_of([text for ends in texts for text in ends.values()], bold=True),
     ) as (figure, grid):
         if not direct:
-            legend_above(figure, labels, sweep.colours, {name: style_of(name).stroke for name in labels})
+            legend_above(figure, labels)
         for number, part in enumerate(parts):
             main, *others = grid[number * len(xlabels) :][: len(xlabels)]
             ends = lines.draw(main, part)
@@ -87,31 +86,21 @@ def against(
     return figure
 
 
-@dataclass(frozen=True)
 class _Lines:
     """The lines of all panels. An optimizer with missing medians has its own row of marks, at the top of the panels."""
 
-    table: pd.DataFrame
-    x: str
-    scale: Scale
-    heights: Heights
-    colours: Mapping[str, str]
-    marked: list[str]
-    spacing: float  # between the rows of marks, in points
-    above: float  # room for the marks, as a share of the axis below
-
-    @staticmethod
-    def of(sweep: Sweep, x: str, points: float) -> _Lines:
+    def __init__(self, sweep: Sweep, x: str, points: float) -> None:
         """Add the marks for medians that were not reached to the table. `points`: the height of a panel."""
-        table, steps = sweep.table, sweep.y == "steps_to_tol"
-        heights, diverged = Heights.of(table, sweep.y), broken(table)
+        table, steps, diverged = sweep.table, sweep.y == "steps_to_tol", broken(sweep.table)
+        self.x, self.scale, self.heights, self.colours = x, Scale(table[x]), Heights(table, sweep.y), sweep.colours
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
-        median[diverged & (median > heights.high)] = np.nan
+        median[diverged & (median > self.heights.high)] = np.nan
         late = np.isnan(upper) & (table["reached"] < table["draws"]) & steps
-        names = set(table.loc[late | diverged, "optimizer"])
-        spacing = min(4.5, 0.3 * points / max(len(names), 1))
-        share = (5 + spacing * len(names)) / points
-        table = table.assign(
+        self.marked = [name for name in sweep.labels if name in set(table.loc[late | diverged, "optimizer"])]
+        self.spacing = min(4.5, 0.3 * points / max(len(self.marked), 1))  # between the rows of marks, in points
+        share = (5 + self.spacing * len(self.marked)) / points
+        self.above = 1.05 * share / (1 - share)  # room for the marks, as a share of the axis below
+        self.table = table.assign(
             lower=lower,
             upper=upper,
             limit=limit,
@@ -119,11 +108,8 @@ class _Lines:
             broken=diverged,
             missing=np.isnan(median) & (steps | diverged),
             upper_missing=np.isfinite(median) & np.isnan(upper) & np.isfinite(limit),
-            mark_height=np.where(diverged | ~np.isfinite(limit), heights.high, limit),
+            mark_height=np.where(diverged | ~np.isfinite(limit), self.heights.high, limit),
         )
-        marked = [name for name in sweep.labels if name in names]
-        above = 1.05 * share / (1 - share)
-        return _Lines(table, x, Scale.of(table[x]), heights, sweep.colours, marked, spacing, above)
 
     def draw(self, axes: Axes, part: pd.DataFrame) -> dict[str, float]:
         """Draw bands, medians, theory and marks; returns the height at which each optimizer's line ends."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,21 +19,17 @@ MIN_LOG_SPAN = 30  # axes whose values span at least this factor are logarithmic
 MAX_GAP_RATIO = 8  # axes whose widest gap exceeds this many times the narrowest have evenly spaced values
 
 
-@dataclass(frozen=True)
 class Scale:
     """An axis of numbers: "log", "linear", or "even" (evenly spaced values)."""
 
-    kind: str
-    values: np.ndarray
-
-    @staticmethod
-    def of(column: pd.Series) -> Scale:
-        values = np.unique(floats(column.dropna()))
-        if values[0] > 0 and (column.name == "kappa" or values[-1] >= MIN_LOG_SPAN * values[0]):
-            return Scale("log", values)
+    def __init__(self, column: pd.Series) -> None:
+        self.values = values = np.unique(floats(column.dropna()))
         gaps = np.diff(values)
-        uneven = gaps.size > 1 and gaps.max() > MAX_GAP_RATIO * gaps.min()
-        return Scale("even" if uneven else "linear", values)
+        self.kind = "linear"
+        if values[0] > 0 and (column.name == "kappa" or values[-1] >= MIN_LOG_SPAN * values[0]):
+            self.kind = "log"
+        elif gaps.size > 1 and gaps.max() > MAX_GAP_RATIO * gaps.min():
+            self.kind = "even"
 
     def positions(self, values: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.values, values).astype(float) if self.kind == "even" else values
@@ -67,16 +62,10 @@ class Scale:
             axis.set_ticks(np.arange(len(self.values))[::stride], [f"{value:g}" for value in self.values[::stride]])
 
 
-@dataclass(frozen=True)
 class Heights:
-    """The axis of y: its range and whether it is logarithmic."""
+    """The axis of y: its range, `low` to `high`, and whether it is logarithmic."""
 
-    low: float
-    high: float
-    log: bool
-
-    @staticmethod
-    def of(table: pd.DataFrame, y: str) -> Heights:
+    def __init__(self, table: pd.DataFrame, y: str) -> None:
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
         if y == "steps_to_tol":
             shown = np.concatenate([lower, median, upper, limit[np.isnan(upper)]])
@@ -84,17 +73,15 @@ class Heights:
             whole, calm = ~broken(table), (table["diverged"] == 0).to_numpy()
             shown = np.concatenate([lower[whole], median[whole], upper[calm]])
         shown = shown[np.isfinite(shown)]
-        log = y == "steps_to_tol" or bool(shown.size and shown.min() > 0 and shown.max() >= 3 * shown.min())
-        shown = shown[shown > 0] if log else shown
-        if not shown.size:
-            return Heights(1.0, 10.0, log)
-        low, high = float(shown.min()), float(shown.max())
-        if log:
-            wider = max((6 * low / high) ** 0.5, 1)  # constant medians should look constant
-            return Heights(low / wider, high * wider, log)
-        least = max(1e-3 * abs(high), 1e-12)
-        room = least / 2 if high - low < least else 0.0
-        return Heights(low - room, high + room, log)
+        self.log = y == "steps_to_tol" or bool(shown.size and shown.min() > 0 and shown.max() >= 3 * shown.min())
+        shown = shown[shown > 0] if self.log else shown
+        self.low, self.high = (float(shown.min()), float(shown.max())) if shown.size else (1.0, 10.0)
+        if self.log:  # constant medians should look constant
+            wider = max((6 * self.low / self.high) ** 0.5, 1)
+            self.low, self.high = self.low / wider, self.high * wider
+        elif self.high - self.low < max(1e-3 * abs(self.high), 1e-12):
+            room = max(1e-3 * abs(self.high), 1e-12) / 2
+            self.low, self.high = self.low - room, self.high + room
 
     def set(self, axis: Axis, *, below: float = 0.05, above: float) -> None:
         from matplotlib.ticker import MaxNLocator

@@ -67,6 +67,13 @@ def colours_of(names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
+def step_ticks(axes: Axes, count: int = 5) -> None:
+    """About so many ticks at whole steps on the x-axis, powers of ten on the y-axis."""
+    axes.locator_params(axis="x", nbins=count)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    power_ticks(axes, x=False)
+
+
 def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
     from matplotlib.ticker import LogLocator, NullLocator

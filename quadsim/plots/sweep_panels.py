@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.aggregate import applicable, axes_of, medians, names_of, numbers
+from quadsim.plots.aggregate import CONDITIONS, axes_of, medians, names_of, numbers
 from quadsim.plots.labels import panel_title
 from quadsim.plots.layout import canvas
 from quadsim.plots.style import colours_of, style_of
@@ -38,43 +36,33 @@ class TooManyPanels(ValueError):
         )
 
 
-@dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep and the table of their medians."""
+    """The runs of a sweep, aggregated over seeds.
 
-    frame: pd.DataFrame
-    y: str
-    table: pd.DataFrame
+    ``table`` has the medians; ``has`` the optimizers that have each axis: all for settings of the problem, some for
+    those of optimizers; ``labels`` and ``colours`` are by optimizer, in the order of the frame.
+    """
 
-    @staticmethod
-    def of(frame: pd.DataFrame, axes: Sequence[str], y: str, **numeric: str) -> Sweep:
-        """Aggregate over seeds. `numeric`: further axes, which must be numbers, by the names of parameters."""
-        table = medians(frame, names_of([*axes, *numeric.values()]), y)
+    def __init__(self, frame: pd.DataFrame, axes: Sequence[str], y: str, **numeric: str) -> None:
+        """`numeric`: further axes, which must be numbers, by the names of parameters."""
+        self.frame, self.y = frame, y
+        self.table = table = medians(frame, names_of([*axes, *numeric.values()]), y)
         for parameter, name in numeric.items():
-            if name not in numbers(table, axes_of(table)):
+            if name not in numbers(table):
                 raise ValueError(f"{parameter} must be an axis of numbers, got {name}")
-        return Sweep(frame, y, table)
+        shared, drawn = (*CONDITIONS, "optimizer"), set(table["optimizer"])
+        self.has = {
+            name: set(table.loc[table[name].notna() | (name in shared), "optimizer"]) for name in axes_of(table)
+        }
+        self.labels = {str(name): style_of(str(name)).label for name in frame["optimizer"].unique() if name in drawn}
+        self.colours = colours_of(list(self.labels))
 
-    @cached_property
-    def has(self) -> dict[str, set[str]]:
-        """For each axis the optimizers that have it."""
-        return applicable(self.table)
-
-    @cached_property
-    def labels(self) -> dict[str, str]:
-        """The label of each optimizer, in the order of the frame."""
-        named = set(self.table["optimizer"])
-        return {str(name): style_of(str(name)).label for name in self.frame["optimizer"].unique() if name in named}
-
-    @cached_property
-    def colours(self) -> dict[str, str]:
-        return colours_of(list(self.labels))
-
-    def panels(self, table: pd.DataFrame, axes: Sequence[str]) -> list[dict[str, Any]]:
-        """For each panel the values of these axes; None for an absent value.
+    def panels(self, table: pd.DataFrame, *drawn: str) -> list[dict[str, Any]]:
+        """For each panel the values of the axes that are not `drawn` in it; None for an absent value.
 
         An optimizer without one of the settings is drawn in all panels that differ in it, and gets no separate panel.
         """
+        axes = [name for name in axes_of(table) if name not in drawn]
         varied = [name for name in axes if name == "optimizer" or table[name].nunique(dropna=False) > 1]
         rows = table[["optimizer", *varied]].drop_duplicates().itertuples(index=False, name=None)
         distinct = dict.fromkeys(

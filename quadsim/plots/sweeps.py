@@ -9,14 +9,7 @@ import numpy as np
 import pandas as pd
 
 from quadsim._format import in_words
-from quadsim.plots.aggregate import (
-    QUARTILES,
-    axes_of,
-    broken,
-    floats,
-    free_name,
-    numbers,
-)
+from quadsim.plots.aggregate import QUARTILES, axes_of, broken, floats, free_name, numbers
 from quadsim.plots.captions import caption_of, joined, title_of
 from quadsim.plots.labels import axis_name, y_label
 from quadsim.plots.lines import against
@@ -56,9 +49,9 @@ def sweep_figure(
     title :
         The title; by default the names of the axes.
     """
-    sweep = Sweep.of(frame, axes, y, **({"x": free_name(x)} if x else {}))
+    sweep = Sweep(frame, axes, y, **({"x": free_name(x)} if x else {}))
     table, x = sweep.table, free_name(x) if x else None
-    counts = numbers(table, axes_of(table))
+    counts = numbers(table)
     swept = {name: count for name, count in counts.items() if count > 1 or name == x} or counts
     whole = [name for name in swept if not table.loc[table["optimizer"].isin(sweep.has[name]), name].isna().any()]
     options: dict[str, Any] = {"axes": axes_of(table), "y": y, "title": title, "caption": caption}
@@ -97,13 +90,12 @@ def heat_maps(
     from matplotlib.colors import LogNorm, Normalize
 
     x, up = free_name(x), free_name(up)
-    sweep = Sweep.of(frame, axes, y, x=x, up=up)
+    sweep = Sweep(frame, axes, y, x=x, up=up)
     whole = sweep.table.dropna(subset=[x, up])
     if whole.empty:
         raise ValueError(f"nothing to draw: no run has both {x} and {up}")
-    others = [name for name in axes_of(whole) if name not in (x, up, "optimizer")]
-    panels = sweep.panels(whole, [*others, "optimizer"])
-    heights = Heights.of(whole, y)
+    panels = sweep.panels(whole, x, up)
+    heights = Heights(whole, y)
     norm = (LogNorm if heights.log else Normalize)(heights.low, heights.high)
     with panel_grid(
         panels,
@@ -115,7 +107,7 @@ def heat_maps(
         ylabel=axis_name(up),
         beside=0.9,
     ) as (figure, grid):
-        across, along = Scale.of(whole[x]), Scale.of(whole[up])
+        across, along = Scale(whole[x]), Scale(whole[up])
         for panel_axes, panel in zip(grid, panels, strict=True):
             mesh = _map(panel_axes, sweep.rows(whole, panel), x, up, across, along, norm)
         if whole["median"].notna().any():
@@ -168,10 +160,10 @@ def dots(
 
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated.
     """
-    sweep = Sweep.of(frame, axes, y)
+    sweep = Sweep(frame, axes, y)
     table = sweep.table
-    panels = sweep.panels(table, [name for name in axes_of(table) if name != "optimizer"])
-    heights = Heights.of(table, y)
+    panels = sweep.panels(table, "optimizer")
+    heights = Heights(table, y)
     with panel_grid(
         panels,
         min(column_count(len(panels)), 2),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.plots.layout import canvas
-from quadsim.plots.style import CASE_COLOURS, power_ticks, style_of
+from quadsim.plots.style import CASE_COLOURS, power_ticks, step_ticks, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +33,7 @@ def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figur
             low = max(float(ours["loss"].min()), 1e-16)
             axes.set(yscale="log", ylim=(low / 3, 3 * float(np.nanmax(one["bound"]))), xlabel="steps")
             axes.set_title(str(one["label"].iloc[0]))
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            axes.locator_params(axis="x", nbins=5)
-            power_ticks(axes, x=False)
+            step_ticks(axes)
             axes.legend(frameon=False, fontsize=7, loc="upper right")
             if number % 2 == 0:
                 axes.set_ylabel("loss / its first value")

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from quadsim._validation import InputError
 
+COMMAND = "python -m quadsim reproduce"
 VERDICTS = {True: "reproduced", False: "differs", None: "cannot be checked"}
 Record = dict[str, Any]
 
 
-def damaged(path: Path, command: str = "python -m quadsim reproduce") -> InputError:
-    return InputError(f"{path} is damaged: delete it, or recompute it with {command}")
+@contextmanager
+def checked(path: Path, command: str) -> Iterator[None]:
+    """Report errors about the content of a file that a command wrote as damage of the file."""
+    try:
+        yield
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        raise InputError(f"{path} is damaged: delete it, or recompute it with {command}") from None
 
 
 def read_json(path: Path, command: str) -> Record:
     """The JSON object in a file that a command wrote."""
-    try:
+    with checked(path, command):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise damaged(path, command)
+        if not isinstance(content, dict):
+            raise ValueError
     return content
 
 
@@ -31,9 +37,9 @@ def read_record(path: Path) -> Record:
     """The record in a file; raises unless it has the form that `Reproduction.make` writes."""
     if not path.is_file():
         raise InputError(f"{path} does not exist: run once without redraw=true")
-    record = read_json(path, "python -m quadsim reproduce")
-    if not _is_valid(record):
-        raise damaged(path)
+    record = read_json(path, COMMAND)
+    with checked(path, COMMAND):
+        _check(record)
     return record
 
 
@@ -50,16 +56,11 @@ def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
     return sorted(records, key=lambda record: record["order"])
 
 
-def _is_valid(record: Record) -> bool:
-    try:
-        texts = [record[key] for key in ("name", "source", "arxiv", "title", "command")]
-        texts += [row[key] for row in record["checks"] for key in ("what", "published", "measured", "why", "verdict")]
-        return (
-            all(isinstance(text, str) for text in [*texts, *record["tables"]])
-            and isinstance(record["fast"], bool)
-            and isinstance(record["order"], int)
-            and bool(record["checks"])
-            and all(row["verdict"] in VERDICTS.values() for row in record["checks"])
-        )
-    except (KeyError, TypeError):
-        return False
+def _check(record: Record) -> None:
+    """Raise unless the record has all entries, of the right types."""
+    texts = [record[key] for key in ("name", "source", "arxiv", "title", "command")]
+    texts += [row[key] for row in record["checks"] for key in ("what", "published", "measured", "why", "verdict")]
+    valid = all(isinstance(text, str) for text in [*texts, *record["tables"]])
+    valid &= isinstance(record["fast"], bool) and isinstance(record["order"], int) and bool(record["checks"])
+    if not valid or {row["verdict"] for row in record["checks"]} - set(VERDICTS.values()):
+        raise ValueError

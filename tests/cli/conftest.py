@@ -10,8 +10,8 @@ def command(capsys, tmp_path, monkeypatch):
     """Run a command line in an empty folder; (exit code, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*words):
-        code = cli.main(list(words))
+    def run(*argv):
+        code = cli.main(list(argv))
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -22,8 +22,8 @@ def command(capsys, tmp_path, monkeypatch):
 def check_bad_line(command, tmp_path):
     """Check that a command line is refused: exit code 2, one line that holds the message, no output, no files."""
 
-    def check(words, message):
-        code, out, err = command(*words.split(" "))
+    def check(argv, message):
+        code, out, err = command(*argv.split(" "))
         assert (code, out) == (2, ""), err
         assert message in err
         assert err.count("\n") == 1

@@ -18,9 +18,9 @@ from quadsim.cli.commands import run as run_command
 from quadsim.engine.table import read_csv
 
 
-def line_of(words):
+def line_of(argv):
     """A command line of `run`, checked and parsed."""
-    line = arguments.read(words, help_text.commands())
+    line = arguments.read(argv, help_text.commands())
     arguments.check_keys(line, run_command.KEYS, settings=True)
     arguments.parse(line, run_command.KEYS)
     return line
@@ -80,9 +80,9 @@ def test_the_settings_file_reproduces_the_result(command, tmp_path):
     command("case=3", "kappa=100", "adam.beta2=0.99", "optimizers=adam", "seed=5", "max_steps=300")
     settings = json.loads(next(tmp_path.glob("figures/*.json")).read_text(encoding="utf-8"))
     assert settings["versions"]["numpy"] == np.__version__
-    words = settings["command"].removeprefix("python -m quadsim ").split()
+    argv = settings["command"].removeprefix("python -m quadsim ").split()
     before = next(tmp_path.glob("figures/*300.csv")).read_bytes()
-    command(*words, "out=again")
+    command(*argv, "out=again")
     assert next(tmp_path.glob("again/*300.csv")).read_bytes() == before
     pictures = [
         next(tmp_path.glob(f"{folder}/*.{kind}")).read_bytes()
@@ -94,7 +94,7 @@ def test_the_settings_file_reproduces_the_result(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "eigenvalues"),
+    ("argv", "eigenvalues"),
     [
         (["spectrum=1,2,3/99,100,101"], [[1, 2, 3], [99, 100, 101]]),
         (["spectrum=2,1/7"], [[1, 2], [7]]),
@@ -109,21 +109,21 @@ def test_the_settings_file_reproduces_the_result(command, tmp_path):
     ],
     ids=str,
 )
-def test_problems_have_the_expected_eigenvalues(words, eigenvalues):
-    problem = qs.problem(**reading.problem_keys(line_of(words).values))
+def test_problems_have_the_expected_eigenvalues(argv, eigenvalues):
+    problem = qs.problem(**reading.problem_keys(line_of(argv).values))
     assert problem.sizes == tuple(len(part) for part in eigenvalues)
     np.testing.assert_allclose(np.concatenate(problem.eigenvalues), np.concatenate(eigenvalues), rtol=1e-12)
 
 
 def test_rotation_reaches_the_problem():
-    for words in (["case=3", "rotation=0"], ["case=3", "basis=diagonal"]):
-        problem = qs.problem(**reading.problem_keys(line_of(words).values))
+    for argv in (["case=3", "rotation=0"], ["case=3", "basis=diagonal"]):
+        problem = qs.problem(**reading.problem_keys(line_of(argv).values))
         assert np.count_nonzero(problem.hessian()) == 9
 
 
 def test_dotted_settings_reach_the_optimizers():
-    words = "optimizers=gd,block-gd,frozen-adam,adam gd.lr=1e-4 block_gd.lr=0.5/0.1/1e-4 frozen-adam.beta1=0.5 adam.eps=0 adam.bias_correction=false adam.init=gradient"  # noqa: E501
-    made = reading.optimizers(line_of(words.split()))
+    argv = "optimizers=gd,block-gd,frozen-adam,adam gd.lr=1e-4 block_gd.lr=0.5/0.1/1e-4 frozen-adam.beta1=0.5 adam.eps=0 adam.bias_correction=false adam.init=gradient"  # noqa: E501
+    made = reading.optimizers(line_of(argv.split()))
     assert made == [
         qs.GD(lr=1e-4),
         qs.BlockGD(lr=(0.5, 0.1, 1e-4)),
@@ -133,10 +133,10 @@ def test_dotted_settings_reach_the_optimizers():
 
 
 def test_the_default_engine_is_the_closed_form_if_there_is_one(command):
-    words = ("case=4", "optimizers=gd,heavy-ball,nesterov,frozen-adam,adam", "tol=1e-3", "--json")
-    by_default = json.loads(command(*words)[1])["runs"]
+    argv = ("case=4", "optimizers=gd,heavy-ball,nesterov,frozen-adam,adam", "tol=1e-3", "--json")
+    by_default = json.loads(command(*argv)[1])["runs"]
     assert [run["engine"] for run in by_default] == ["closed-form"] * 4 + ["compiled"]
-    iterated = json.loads(command(*words, "engine=compiled")[1])["runs"]
+    iterated = json.loads(command(*argv, "engine=compiled")[1])["runs"]
     assert {run["engine"] for run in iterated} == {"compiled"}
     for one, other in zip(by_default, iterated, strict=True):
         assert one["steps_to_tol"] == other["steps_to_tol"]
@@ -316,9 +316,9 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "message"), BAD, ids=[words for words, _ in BAD])
-def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, words, message):
-    check_bad_line(words, message)
+@pytest.mark.parametrize(("argv", "message"), BAD, ids=[argv for argv, _ in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, argv, message):
+    check_bad_line(argv, message)
 
 
 KEYS = st.sampled_from(
@@ -335,13 +335,13 @@ WORDS = st.lists(st.one_of(st.builds("{}={}".format, KEYS, VALUES), st.text(max_
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WORDS)
-def test_no_arguments_cause_a_traceback(command, monkeypatch, words):
+def test_no_arguments_cause_a_traceback(command, monkeypatch, argv):
     """Any arguments give an exit code and at most one line on standard error."""
     monkeypatch.setattr(run_command, "_write", lambda *rest: None)  # drawing three hundred figures would take minutes
     monkeypatch.setattr("quadsim._artifacts.check_folder", lambda folder: None)
-    if not any(word.startswith("max_steps=") for word in words):
-        words = [*words, "max_steps=50"]
-    code, out, err = command(*words)
+    if not any(word.startswith("max_steps=") for word in argv):
+        argv = [*argv, "max_steps=50"]
+    code, out, err = command(*argv)
     assert code in (0, 2)
     assert err.count("\n") == (code == 2), err
     assert (out == "") == (code == 2)
@@ -376,10 +376,10 @@ def test_a_folder_that_cannot_be_named(command, tmp_path, out):
 
 
 @pytest.mark.parametrize(
-    "words", ["case=3 tol=0", "case=3 tol=1e-300 optimizers=block-gd", "spectrum=1e-60,1e60 rotation=0"]
+    "argv", ["case=3 tol=0", "case=3 tol=1e-300 optimizers=block-gd", "spectrum=1e-60,1e60 rotation=0"]
 )
-def test_extremes_are_drawn_and_written(command, words):
-    code, out, err = command(*words.split(), "max_steps=5000", "--json")
+def test_extremes_are_drawn_and_written(command, argv):
+    code, out, err = command(*argv.split(), "max_steps=5000", "--json")
     assert (code, err) == (0, "")
     assert len(json.loads(out)["files"]) == 5
 
@@ -408,9 +408,9 @@ def test_a_diverging_run_is_a_row(command):
     assert row["steps_to_tol"] is None
 
 
-def module(*words, **env):
+def module(*argv, **env):
     return subprocess.run(
-        [sys.executable, "-m", "quadsim", *words],
+        [sys.executable, "-m", "quadsim", *argv],
         capture_output=True,
         text=True,
         env=os.environ | env,
@@ -449,7 +449,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
     import pty
 
     master, slave = pty.openpty()
-    words = [
+    argv = [
         sys.executable,
         "-m",
         "quadsim",
@@ -461,7 +461,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
         "max_steps=2e7",
         f"out={tmp_path}",
     ]
-    done = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=slave, env=os.environ | {"TERM": "xterm"})
+    done = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave, env=os.environ | {"TERM": "xterm"})
     out, _ = done.communicate()
     os.close(slave)
     shown = b""

@@ -124,15 +124,15 @@ def test_warnings_are_printed_below_the_table(command):
 
 
 def test_the_method_is_in_table_json_and_figure(command, tmp_path):
-    words = ("compare", "case=3,4", "optimizers=gd,adam,signum", "seed=0..6", "max_steps=60")
-    out = " ".join(command(*words)[1].split())
+    argv = ("compare", "case=3,4", "optimizers=gd,adam,signum", "seed=0..6", "max_steps=60")
+    out = " ".join(command(*argv)[1].split())
     sentence = "95% intervals per comparison: order statistics of the paired differences, given the tuned rates"
     for word in (sentence, "two-sided sign test, Holm over 4 comparisons", "p (Holm)", "underflow"):
         assert word in out
     assert "no difference can be shown among 4 comparisons at level 0.95 with 7 seeds: give 8" in out
     (svg,) = tmp_path.glob("figures/*.svg")
     assert "given the tuned rates" in " ".join(svg.read_text(encoding="utf-8").replace("\n", " ").split())
-    result = json.loads(command(*words, "--json")[1])
+    result = json.loads(command(*argv, "--json")[1])
     assert sentence in result["method"]
     assert result["comparisons"] == 4
     rows = [row for row in result["comparison"] if row["against"]]
@@ -149,8 +149,8 @@ def test_equality_is_never_claimed(command):
 
 @pytest.mark.slow
 def test_underflow_is_a_column_and_a_note(command, tmp_path):
-    words = ("case=3", "optimizers=adam,rmsprop", "adam.eps=0", "adam.beta1=0", "max_steps=20000", "seed=0..7")
-    code, out, err = command("compare", *words, "adam.lr=0.01", "rmsprop.lr=0.01")
+    argv = ("case=3", "optimizers=adam,rmsprop", "adam.eps=0", "adam.beta1=0", "max_steps=20000", "seed=0..7")
+    code, out, err = command("compare", *argv, "adam.lr=0.01", "rmsprop.lr=0.01")
     assert (code, err) == (0, "")
     assert "Case 3, final loss compared with Adam (underflow): RMSProp undecided" in out
     assert "of its runs left float64's range, where losses are not valid; their pairs are undecided" in out
@@ -186,7 +186,7 @@ def test_tune_prints_draws_and_writes(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("argv", "wanted"),
     [
         ("optimizers=gd,adam adam.lr=0.003,0.01,0.03", {"adam": {"lr": [0.003, 0.01, 0.03]}}),
         ("optimizers=gd,adam adam.lr=0.01", {"adam": {"lr": [0.01]}}),
@@ -202,8 +202,8 @@ def test_tune_prints_draws_and_writes(command, tmp_path):
     ],
     ids=str,
 )
-def test_values_to_try(words, wanted):
-    line = arguments.read(words.split(), help_text.commands())
+def test_values_to_try(argv, wanted):
+    line = arguments.read(argv.split(), help_text.commands())
     arguments.check_keys(line, compare_command.KEYS, settings=True)
     arguments.parse(line, compare_command.KEYS)
     optimizers, grids = tuning.read_grids(line)
@@ -212,7 +212,7 @@ def test_values_to_try(words, wanted):
         assert grids[name].keys() == grid.keys()
         for setting, values in grid.items():
             np.testing.assert_allclose(grids[name][setting], values)
-    if "beta1=0.5" in words:
+    if "beta1=0.5" in argv:
         assert optimizers["adam"].beta1 == 0.5
 
 
@@ -277,9 +277,9 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "message"), BAD, ids=[words for words, _ in BAD])
-def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, words, message):
-    check_bad_line(words, message)
+@pytest.mark.parametrize(("argv", "message"), BAD, ids=[argv for argv, _ in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, argv, message):
+    check_bad_line(argv, message)
 
 
 KEYS = st.sampled_from([*compare_command.KEYS, "gd.lr", "adam.lr", "adam.beta2", "kapa", "", "x.y"])
@@ -294,13 +294,13 @@ WORDS = st.lists(st.builds("{}={}".format, KEYS, VALUES), max_size=4)
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WORDS)
-def test_no_arguments_cause_a_traceback(command, monkeypatch, words):
+def test_no_arguments_cause_a_traceback(command, monkeypatch, argv):
     monkeypatch.setattr(compare_command, "_write", lambda *rest: None)
     monkeypatch.setattr("quadsim._artifacts.check_folder", lambda folder: None)
     for key, default in (("case", "3"), ("max_steps", "5"), ("seed", "0..1")):
-        if not any(word.startswith(f"{key}=") for word in words):
-            words = [*words, f"{key}={default}"]
-    code, out, err = command("compare", *[word for word in words if word not in ("max_steps=1e5", "seed=1e5")])
+        if not any(word.startswith(f"{key}=") for word in argv):
+            argv = [*argv, f"{key}={default}"]
+    code, out, err = command("compare", *[word for word in argv if word not in ("max_steps=1e5", "seed=1e5")])
     assert code in (0, 2)
     assert err.count("\n") == (code == 2), err
     assert (out == "") == (code == 2)

@@ -1,6 +1,6 @@
 """Fuzzed command lines: each ends with an exit code, at most one short line of error, and no files left behind.
 
-Hostile words are added to valid lines. Commands and their keys are found by listing and running the commands, so a new
+Hostile argv are added to valid lines. Commands and their keys are found by listing and running the commands, so a new
 key is covered automatically, and a new command needs one line in `BASES`. `--full` runs 3,000 lines, by default 300.
 """
 
@@ -169,7 +169,7 @@ def reached(*_, **__):
     raise Reached
 
 
-def line(words):
+def line(argv):
     """Run a command line in this process."""
     out, err = io.StringIO(), io.StringIO()
 
@@ -180,7 +180,7 @@ def line(words):
     signal.alarm(MAX_SECONDS)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main(words)
+            code = cli.main(argv)
     except Reached:
         code = 0
     finally:
@@ -233,8 +233,8 @@ def keys_of(verb):
 def test_there_is_a_base_for_every_command(folder):
     assert set(BASES) == set(help_text.commands())
     before = contents(folder)
-    for verb, words in BASES.items():
-        ended = line([verb, *words])
+    for verb, argv in BASES.items():
+        ended = line([verb, *argv])
         restore(folder, before)
         assert ended.code == (2 if verb == "measure" else 0), (verb, ended)  # measuring takes long
 
@@ -259,8 +259,8 @@ def test_no_key_is_ignored(folder, verb):
     for key in keys_of(verb):
         if key in FREE_TEXT:
             continue
-        words = [word for word in BASES[verb] if not word.startswith(f"{key}=")]
-        ended = line([verb, *words, f"{key}=☃"])
+        argv = [word for word in BASES[verb] if not word.startswith(f"{key}=")]
+        ended = line([verb, *argv, f"{key}=☃"])
         assert ended.code == 2, (key, ended)
         assert not list(faults(ended, before, contents(folder))), key
 
@@ -299,14 +299,14 @@ def generated(seed, count, keys):
             added = [hostile(rng, verb, keys[verb]) for _ in range(count)]
         named = {word.partition("=")[0] for word, _ in added}
         base = [word for word in BASES[verb] if word.partition("=")[0] not in named or rng.random() < 0.05]
-        words = [*base, *(word for word, _ in added)]
-        rng.shuffle(words)
-        asks = {"--help", "-h", "--version"} & set(words)  # answered whatever the other words are
-        yield ([verb] if verb != "run" or rng.random() < 0.5 else []) + words, not asks and any(bad for _, bad in added)
+        argv = [*base, *(word for word, _ in added)]
+        rng.shuffle(argv)
+        asks = {"--help", "-h", "--version"} & set(argv)  # answered whatever the other arguments are
+        yield ([verb] if verb != "run" or rng.random() < 0.5 else []) + argv, not asks and any(bad for _, bad in added)
 
 
-def shown(words):
-    return " ".join(ascii(word) if len(word) < 60 else f"{word[:30]!a}…({len(word)})" for word in words)
+def shown(argv):
+    return " ".join(ascii(word) if len(word) < 60 else f"{word[:30]!a}…({len(word)})" for word in argv)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -315,11 +315,11 @@ def test_lines_end_well(folder, batch, request):
         pytest.skip("3,000 lines take minutes: ask for them with --full")
     keys = {verb: keys_of(verb) for verb in help_text.commands()}
     before, found, codes = contents(folder), [], []
-    for words, refused in generated(batch, LINES, keys):
+    for argv, refused in generated(batch, LINES, keys):
         try:
-            ended = line(words)
+            ended = line(argv)
         except BaseException as error:
-            found.append(f"{shown(words)}: {type(error).__name__}: {str(error)[:200]}")
+            found.append(f"{shown(argv)}: {type(error).__name__}: {str(error)[:200]}")
             if isinstance(error, KeyboardInterrupt):
                 raise
         else:
@@ -327,7 +327,7 @@ def test_lines_end_well(folder, batch, request):
             wrong = list(faults(ended, before, contents(folder)))
             if refused and ended.code != 2:
                 wrong.append(f"not refused: exit code {ended.code}")
-            found += [f"{shown(words)}: {one}" for one in wrong]
+            found += [f"{shown(argv)}: {one}" for one in wrong]
         restore(folder, before)
     assert not found, f"{len(found)} faults:\n" + "\n".join(found)
     assert 0.02 < np.mean(np.array(codes) == 0) < 0.6  # if all lines were refused, little would be tested
@@ -340,16 +340,16 @@ def test_lines_as_processes_end_well(folder, batch, request):
         pytest.skip("ask for them with --full")
     keys = {verb: keys_of(verb) for verb in help_text.commands() if verb not in SLOW}
     before, found = contents(folder), []
-    for words, refused in generated(f"process {batch}", PROCESSES, keys):
-        if any("\0" in word or "\ud800" in word or len(word) > 10**5 for word in words):
+    for argv, refused in generated(f"process {batch}", PROCESSES, keys):
+        if any("\0" in word or "\ud800" in word or len(word) > 10**5 for word in argv):
             continue  # not possible as an argument of a process
-        command = [sys.executable, "-m", "quadsim", *words]
+        command = [sys.executable, "-m", "quadsim", *argv]
         done = subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=MAX_SECONDS)
         ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
         wrong = list(faults(ended, before, contents(folder)))
         if refused and ended.code != 2:
             wrong.append(f"not refused: exit code {ended.code}")
-        found += [f"{shown(words)}: {one}" for one in wrong]
+        found += [f"{shown(argv)}: {one}" for one in wrong]
         restore(folder, before)
     assert not found, "\n".join(found)
 

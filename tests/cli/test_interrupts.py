@@ -111,17 +111,17 @@ def test_no_traceback_from_the_first_line_on(interrupted, entry):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ["verify", "draws=3000"],
         ["sweep", "case=3", "kappa=10:1e6:log500", "seed=0..99", "optimizers=adam", "workers=2", "store=s.db"],
         ["bench", "parts=steps", "sizes=3x3", "peers=numpy"],
     ],
-    ids=lambda words: words[0],
+    ids=lambda argv: argv[0],
 )
-def test_child_processes_print_no_traceback(interrupted, words):
+def test_child_processes_print_no_traceback(interrupted, argv):
     for delay in (0.8, 1.6, 2.4, 3.2):
-        code, err = interrupted([sys.executable, "-m", "quadsim", *words], delay)
+        code, err = interrupted([sys.executable, "-m", "quadsim", *argv], delay)
         assert code == 130
         assert "Traceback" not in err
         assert "Exception ignored" not in err
@@ -200,7 +200,7 @@ def test_an_interrupt_that_passed_through_exec_keeps_the_exit_code():
         "import sys, os, signal\n"
         "sys.argv = ['quadsim', 'x']\n"
         "from quadsim import __main__ as entry\nfrom quadsim.cli import main as cli\n"
-        "def command(words):\n"
+        "def command(argv):\n"
         "    exec('import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(5)')\n"
         "cli._main = command\n"
         "sys.exit(entry.start())\n"
@@ -219,7 +219,7 @@ def test_an_interrupt_during_an_import_is_deferred(tmp_path):
         "import sys, time\n"
         "sys.argv = ['quadsim', 'x']\n"
         "from quadsim import __main__ as entry\nfrom quadsim.cli import main as cli\n"
-        "def command(words):\n    import greedy\n    time.sleep(5)\n    return 0\n"
+        "def command(argv):\n    import greedy\n    time.sleep(5)\n    return 0\n"
         "cli._main = command\n"
         "sys.exit(entry.start())\n"
     )
@@ -283,7 +283,7 @@ def test_an_interrupt_while_a_store_is_opened_or_closed_leaves_no_lock(tmp_path,
 
     if at == "close":
         connect = sqlite3.connect
-        monkeypatch.setattr(sqlite3, "connect", lambda *words, **how: connect(*words, factory=Connection, **how))
+        monkeypatch.setattr(sqlite3, "connect", lambda *argv, **how: connect(*argv, factory=Connection, **how))
     else:
         monkeypatch.setattr("quadsim.sweeps.store.connection.CommitNote.parse", interrupt)
     with pytest.raises(KeyboardInterrupt), Store.writing(tmp_path / "s.db"):

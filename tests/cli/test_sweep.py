@@ -135,15 +135,15 @@ def test_json_is_the_only_thing_on_standard_output(command, tmp_path):
     assert sum(row["cells"] for row in result["rows"]) == 80
     assert only_json(command(SMALL, "store=s.db --json")[1])["computed"] == 0
     shutil.copy("s.db", "t.db")
-    for words in (
+    for argv in (
         "status s.db",
         "status store=s.db",
         "export s.db out=s.csv",
         "merge s.db t.db store=all.db",
         "plot s.db",
     ):
-        code, out, err = command(words, "--json")
-        assert (code, err) == (0, ""), words
+        code, out, err = command(argv, "--json")
+        assert (code, err) == (0, ""), argv
         only_json(out)
     result = only_json(command("status s.db --json")[1])
     assert (result["rows"], result["busy"], result["status"]) == (80, False, {"converged": 80})
@@ -158,15 +158,15 @@ def test_json_is_the_only_thing_on_standard_output(command, tmp_path):
 
 
 def test_json_of_failures_holds_no_infinity(command):
-    words = "sweep case=3 optimizers=sgd batch=3,100 sgd.lr=1e9,1e-5 max_steps=50 kappa=10,100 store=s.db --json"
-    code, out, _ = command(words)
+    argv = "sweep case=3 optimizers=sgd batch=3,100 sgd.lr=1e9,1e-5 max_steps=50 kappa=10,100 store=s.db --json"
+    code, out, _ = command(argv)
     assert code == 0
     result = only_json(out)
     assert sum(row.get("error", 0) for row in result["rows"]) == 4
     assert only_json(command("status s.db --json")[1])["errors"] == {
         "batch must be at most the number of rows, 9, got 100": 4
     }
-    code, out, _ = command(words.replace(" --json", ""), "retry=true")
+    code, out, _ = command(argv.replace(" --json", ""), "retry=true")
     assert (code, "4 cells computed" in out) == (0, True)
 
 
@@ -178,7 +178,7 @@ def test_plot_draws_what_was_swept(command, tmp_path):
     assert any(name.endswith(".svg") for name in names)
     assert any(name.endswith("-slopes.csv") for name in names)
     assert command("plot s.db case=3 optimizers=gd y=loss out=there")[0] == 0
-    for words, sentence in (
+    for argv, sentence in (
         ("plot", "which store?"),
         ("plot nowhere.db", "does not exist"),
         ("plot s.db y=lss", "did you mean loss?"),
@@ -189,8 +189,8 @@ def test_plot_draws_what_was_swept(command, tmp_path):
         ("plot s.db t.db", "'t.db' is not key=value"),
         ("plot s.db --dry-run", "--dry-run is for sweep, not for plot"),
     ):
-        code, out, err = command(words)
-        assert (code, out, err.count("\n")) == (2, "", 1), words
+        code, out, err = command(argv)
+        assert (code, out, err.count("\n")) == (2, "", 1), argv
         assert sentence in err
 
 
@@ -212,10 +212,10 @@ def read(path):
 @pytest.mark.slow
 def test_exported_files_have_every_bit_in_whatever_order_rows_were_stored(command, tmp_path):
     pytest.importorskip("pyarrow")
-    words = "sweep case=3,4 kappa=10,77.7 optimizers=gd,block-gd,sgd,adam batch=none,3,100 max_steps=40 seed={}"
-    command(words.format("0..3"), "store=a.db threads=1")
-    command(words.format("2,3"), "store=b.db")
-    command(words.format("1,0"), "store=c.db")
+    argv = "sweep case=3,4 kappa=10,77.7 optimizers=gd,block-gd,sgd,adam batch=none,3,100 max_steps=40 seed={}"
+    command(argv.format("0..3"), "store=a.db threads=1")
+    command(argv.format("2,3"), "store=b.db")
+    command(argv.format("1,0"), "store=c.db")
     command("merge c.db store=b.db")
     for name in ("a", "b"):
         for kind in ("csv", "parquet"):
@@ -238,7 +238,7 @@ def test_exported_files_have_every_bit_in_whatever_order_rows_were_stored(comman
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("argv", "sentence"),
     [
         ("export", "which store?"),
         ("export s.db", "export needs out="),
@@ -259,13 +259,13 @@ def test_exported_files_have_every_bit_in_whatever_order_rows_were_stored(comman
         ("export store.csv out=./folder.csv/../store.csv", "store"),
     ],
 )
-def test_a_refused_export_leaves_nothing(command, tmp_path, words, sentence):
+def test_a_refused_export_leaves_nothing(command, tmp_path, argv, sentence):
     command("sweep case=3 optimizers=gd store=s.db")
     shutil.copy("s.db", "store.csv")
     (tmp_path / "folder.csv").mkdir()
-    (tmp_path / "text.db").write_text("words")
+    (tmp_path / "text.db").write_text("argv")
     before = bytes_of(tmp_path)
-    code, out, err = command(words)
+    code, out, err = command(argv)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert sentence in err
     assert {name: data for name, data in bytes_of(tmp_path).items() if name[-4:] not in ("-wal", "-shm")} == before
@@ -296,7 +296,7 @@ def test_merge_keeps_each_row_once(command, tmp_path):
     assert out.splitlines() == ["a.db: 80 rows, 80 new", "b.db: 112 rows, 80 new", "all.db: 160 rows"]
     code, out, _ = command(SMALL.replace("0..4", "0..9"), "store=all.db --json")
     assert only_json(out)["computed"] == 0
-    for words, sentence in (
+    for argv, sentence in (
         ("merge", "merge needs stores"),
         ("merge a.db", "merge needs stores"),
         ("merge store=all.db", "merge needs stores"),
@@ -310,13 +310,13 @@ def test_merge_keeps_each_row_once(command, tmp_path):
         (f"merge {'x' * 300} store=a.db", "store="),
         ("merge a.db store=new.db out=x", "unknown key 'out'"),
     ):
-        (tmp_path / "text.db").write_text("words")
+        (tmp_path / "text.db").write_text("argv")
         (tmp_path / "folder").mkdir(exist_ok=True)
         if not (tmp_path / "link.db").is_symlink():
             (tmp_path / "link.db").symlink_to("a.db")
         before = {name: data for name, data in bytes_of(tmp_path).items() if name[-4:] not in ("-wal", "-shm")}
-        code, out, err = command(words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
+        code, out, err = command(argv)
+        assert (code, out, err.count("\n")) == (2, "", 1), (argv, err)
         assert sentence in err
         after = {name: data for name, data in bytes_of(tmp_path).items() if name[-4:] not in ("-wal", "-shm")}
         assert after == before
@@ -326,7 +326,7 @@ def test_merge_keeps_each_row_once(command, tmp_path):
 
 
 STORES = {
-    "text": lambda path: path.write_text("words\n"),
+    "text": lambda path: path.write_text("argv\n"),
     "a newer schema": lambda path: _pragma(path, "user_version = 99"),
     "another program's": lambda path: _pragma(path, "application_id = 5"),
     "without its tables": lambda path: _sql(path, "DROP TABLE cells"),
@@ -359,16 +359,16 @@ def test_every_command_reports_a_bad_store_in_one_line(command, tmp_path, kind):
     command(SMALL, "store=s.db")
     STORES[kind](tmp_path / "s.db")
     before = (tmp_path / "s.db").read_bytes()
-    for words in (
+    for argv in (
         "status s.db",
         "export s.db out=rows.csv",
         "merge s.db store=new.db",
         "plot s.db",
         f"{SMALL} store=s.db --dry-run",
     ):
-        code, _, err = command(words)
-        assert code in (1, 2), (words, err)
-        assert err.count("\n") == 1, (words, err)
+        code, _, err = command(argv)
+        assert code in (1, 2), (argv, err)
+        assert err.count("\n") == 1, (argv, err)
         assert "damaged" in err or kind not in LEGIBLE
         assert (tmp_path / "s.db").read_bytes() == before
         assert not (tmp_path / "rows.csv").exists() or kind in LEGIBLE
@@ -394,11 +394,11 @@ def test_no_damage_causes_a_traceback(command, tmp_path, seed):
     data = bytearray((tmp_path / "whole.db").read_bytes())
     for _ in range(rng.choice([1, 20, 200])):
         data[rng.randrange(len(data))] = rng.randrange(256)
-    for words in ("status s.db", "export s.db out=rows.csv", "merge s.db store=new.db"):
+    for argv in ("status s.db", "export s.db out=rows.csv", "merge s.db store=new.db"):
         for name in ("s.db", "s.db-wal", "s.db-shm", "new.db", "rows.csv"):
             (tmp_path / name).unlink(missing_ok=True)
         (tmp_path / "s.db").write_bytes(data)
-        code, _, err = command(words)
+        code, _, err = command(argv)
         assert code in (0, 1, 2)
         assert err.count("\n") == (code != 0), err
 
@@ -410,8 +410,8 @@ def test_a_full_disk_at_any_moment(command, tmp_path):
     (tmp_path / "disk").mkdir()
     command(SMALL, "store=other.db")
 
-    def disk(*words):
-        return subprocess.run(["mount", *words, str(tmp_path / "disk")], capture_output=True).returncode == 0
+    def disk(*argv):
+        return subprocess.run(["mount", *argv, str(tmp_path / "disk")], capture_output=True).returncode == 0
 
     for size in ("4k", "300k"):
         if not disk("-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
@@ -441,11 +441,11 @@ def test_a_full_disk_at_any_moment(command, tmp_path):
 
 @pytest.mark.slow
 def test_a_sweep_continues_after_an_interrupt_or_a_kill(tmp_path):
-    words = [sys.executable, "-m", "quadsim", *LARGE.replace("log10", "log200").split(), "store=s.db", "threads=1"]
+    argv = [sys.executable, "-m", "quadsim", *LARGE.replace("log10", "log200").split(), "store=s.db", "threads=1"]
     kept = 0
     for how, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(words, cwd=tmp_path, **pipes)
+        process = subprocess.Popen(argv, cwd=tmp_path, **pipes)
         until = time.monotonic() + 30
         while time.monotonic() < until and process.poll() is None:
             try:
@@ -584,11 +584,11 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), BAD, ids=[f"{number} {words[:60]!r}" for number, (words, _) in enumerate(BAD)]
+    ("argv", "message"), BAD, ids=[f"{number} {argv[:60]!r}" for number, (argv, _) in enumerate(BAD)]
 )
-def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, words, message):
+def test_bad_input_is_one_line_and_exit_code_2(check_bad_line, argv, message):
     began = time.perf_counter()
-    check_bad_line(words, message)
+    check_bad_line(argv, message)
     assert time.perf_counter() - began < 5
 
 
@@ -640,12 +640,12 @@ VALUES = st.one_of(
 @given(st.lists(st.tuples(KEYS, VALUES), max_size=4), st.booleans())
 def test_no_arguments_cause_a_traceback(capsys, tmp_path, monkeypatch, pairs, dry):
     monkeypatch.chdir(tmp_path)
-    words = [f"{key}={value}" for key, value in pairs]
+    argv = [f"{key}={value}" for key, value in pairs]
     for key, default in (("case", "3"), ("steps", "5"), ("optimizers", "gd"), ("store", "s.db")):
-        if not any(word.startswith(f"{key}=") for word in words):
-            words.append(f"{key}={default}")
-    many = any("1e5" in word for word in words)
-    code = cli.main(["sweep", *words, *(["--dry-run"] if dry or many else [])])
+        if not any(word.startswith(f"{key}=") for word in argv):
+            argv.append(f"{key}={default}")
+    many = any("1e5" in word for word in argv)
+    code = cli.main(["sweep", *argv, *(["--dry-run"] if dry or many else [])])
     out, err = capsys.readouterr()
     assert code in (0, 2)
     if code == 2:

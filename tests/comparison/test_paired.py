@@ -515,3 +515,11 @@ def test_figures_of_runs_that_underflowed_are_drawn(seeds):
         figure = figure_of(qs.compare(ONE, DEEP, seed=range(seeds), max_steps=20_000, grids=grids))
         figure.canvas.draw()
         assert "b999: " in texts(figure)
+
+
+def test_a_curve_that_does_not_reach_tol_is_drawn_to_its_last_step():
+    grids = {"gd": {"lr": [1e-6]}, "block-gd": {"lr": [1.0]}}
+    options = {"max_steps": 50, "grids": grids, "objective": "steps-to-tol"}
+    made = qs.compare(case_3, {"gd": qs.GD(), "block-gd": qs.BlockGD()}, seed=range(3), **options)
+    left = figure_of(made, tol=1e-6).subfigs[0].axes[0]
+    assert max(left.lines[0].get_xdata()) == 50

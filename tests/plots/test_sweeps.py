@@ -439,7 +439,7 @@ def test_a_diverged_run_does_not_stretch_the_axis():
     ],
 )  # fmt: skip
 def test_the_scale_of_an_axis(values, expected):
-    scale = Scale.of(pd.Series(values, dtype=float))
+    scale = Scale(pd.Series(values, dtype=float))
     assert scale.kind == expected
     edges, at = scale.edges(), scale.positions(np.array(values, dtype=float))
     assert ((edges[:-1] < at) & (at < edges[1:])).all()

@@ -172,8 +172,8 @@ def test_the_explorer_tells_what_the_simulator_finds(seen):
                 for one in (qs.GD(), qs.FrozenAdam(), qs.BlockGD())]  # fmt: skip
 
     def shown():
-        words = seen.captions()[2].replace("(β2 = 1)", "")
-        return [int(word.replace(",", "")) for word in words.split("\n")[1].split() if word.replace(",", "").isdigit()]
+        argv = seen.captions()[2].replace("(β2 = 1)", "")
+        return [int(word.replace(",", "")) for word in argv.split("\n")[1].split() if word.replace(",", "").isdigit()]
 
     assert shown() == steps(seed=0)
     seen.slide("kappa", "1")

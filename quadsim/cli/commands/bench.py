@@ -73,10 +73,10 @@ def read_plan(values: dict[str, Any]) -> Plan:
     from quadsim.engine.solver import cores
 
     installed, max_threads = peers.installed(), cores()
+    threads = values.get("threads", [1, 2] if max_threads > 1 else [1])
     for name in values.get("peers", ()):
         if name not in installed:
             raise InputError(f"peer {name} is not installed: {peers.INSTALL}, or leave peers= out")
-    threads = values.get("threads", [1, 2] if max_threads > 1 else [1])
     for count in threads:
         checks.whole("threads", count, at_least=1, at_most=max_threads)
     return workers.Plan(
@@ -111,8 +111,8 @@ def _write(line: CommandLine, plan: Plan, result: dict[str, Any]) -> None:
     tables = {"" if part == "steps" else f"-{part}": pd.DataFrame(result[part]) for part in plan.parts if result[part]}
     figures = {}
     if "steps" in plan.parts:
-        caption = outputs.command_line("bench", line.recorded())
-        caption += f": {facts['cpu']}, {', '.join(facts['vector_units'])}; least of {plan.rounds} rounds"
+        machine = f"{facts['cpu']}, {', '.join(facts['vector_units'])}"
+        caption = f"{outputs.recorded_command(line)}: {machine}; least of {plan.rounds} rounds"
         figures[""] = plots.speed(tables[""], title=_finding(result["steps"]), caption=caption)
     versions = _artifacts.versions() | peers.versions(list(plan.peers))
     outputs.save(line, figures, tables, result, versions=versions)
@@ -134,19 +134,24 @@ def _show(screen: Any, plan: Plan, result: dict[str, Any]) -> None:
     caches = ", ".join(f"{name} {size}" for name, size in facts["caches"].items())
     screen.print(f"{facts['cpu']}, {facts['cores']} cores, {', '.join(facts['vector_units'])}, {caches}", style="bold")
     if (facts["others"] or 0) > MAX_OTHER_LOAD:
-        note = f"Other processes took {facts['others']:.0%} of the machine: measurements on several threads are slowed."
-        screen.print(note, style="red")
+        took = f"Other processes took {facts['others']:.0%} of the machine"
+        screen.print(f"{took}: measurements on several threads are slowed.", style="red")
     if result.get("steps"):
         wide = screen.width >= MIN_WIDE_COLUMNS
         screen.print(_steps(plan, result["steps"], wide=wide))
         ratios = "beside them how many times quadsim's" if wide else "of the peers how many times quadsim's"
         screen.print(f"Microseconds per step and run, and {ratios} (red: quicker than quadsim).")
-        note = "dgemm: flops of H·w beside those of numpy's matrix product on as many threads, in the same turns."
-        screen.print(note)
+        screen.print(
+            "dgemm: flops of H·w beside those of numpy's matrix product on as many threads, in the same turns."
+        )
     if result.get("problems"):
         screen.print(_problems(result["problems"]))
     if result.get("start"):
-        screen.print(_starts(result["start"]))
+        cells = [
+            [row["start"], *("" if row[key] is None else f"{row[key]:.2f} s" for key in ("cold", "warm"))]
+            for row in result["start"]
+        ]
+        screen.print(_table(("a new process", "cold", "warm"), cells))
 
 
 def _steps(plan: Plan, rows: list[dict[str, Any]], *, wide: bool) -> Table:
@@ -190,13 +195,6 @@ def _problems(rows: list[dict[str, Any]]) -> Table:
         for row in rows
     ]
     return _table(columns, cells)
-
-
-def _starts(rows: list[dict[str, Any]]) -> Table:
-    cells = [
-        [row["start"], "" if row["cold"] is None else f"{row['cold']:.2f} s", f"{row['warm']:.2f} s"] for row in rows
-    ]
-    return _table(("a new process", "cold", "warm"), cells)
 
 
 def _table(columns: Iterable[str], rows: Iterable[list[str]] = ()) -> Table:

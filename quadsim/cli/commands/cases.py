@@ -54,8 +54,7 @@ def main(line: CommandLine) -> None:
         name: f"{name.capitalize()}: {_finding([row for row in rows if row['problem'] == name])}"
         for name in dict.fromkeys(row["problem"] for row in rows)
     }
-    caption = outputs.command_line("cases", line.recorded())
-    caption += f": median of {len(seeds)} draws, quartiles shaded"
+    caption = f"{outputs.recorded_command(line)}: median of {len(seeds)} draws, quartiles shaded"
     figure = plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol)
     result: dict[str, Any] = {"seed": seeds, "cases": rows}
     outputs.save(line, figure, tables, result)
@@ -85,7 +84,7 @@ def _finding(rows: list[dict[str, Any]]) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
-    words = ("problem", "optimizer")
+    names = ("problem", "optimizer")
     numbers = ("draws", "reached tol", "lower quartile", "median steps", "upper quartile", "ahead of the first")
     cells = []
     for row in rows:
@@ -93,7 +92,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
         texts = [_not_reached(row) if count is None else f"{count:,}" for count in steps]
         ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
         cells.append([row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *texts, ahead])
-    return table((*words, *numbers), cells, left=words, wrap=words)
+    return table((*names, *numbers), cells, left=names, wrap=names)
 
 
 def _not_reached(row: dict[str, Any]) -> str:

@@ -79,7 +79,7 @@ def _write(line: CommandLine, comparisons: list[Comparison], result: dict[str, A
     )
     first = comparisons[0]
     caption = (
-        f"{outputs.command_line('compare', line.recorded())}: medians and quartiles of {len(first.seeds)} draws, "
+        f"{outputs.recorded_command(line)}: medians and quartiles of {len(first.seeds)} draws, "
         f"learning rates tuned on {len(first.tuning_seeds)} others; {compare_report.NOTE}; bars: {result['method']}"
         + compare_report.lr_scale_note(summary.to_dict("records"))
     )

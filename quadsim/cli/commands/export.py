@@ -17,7 +17,7 @@ from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.stores import STORE_KEY, print_damage, print_line, same_file, store_path
 from quadsim.keys import Key, select
-from quadsim.sweeps.store.text import csv_cell, json_text, printable
+from quadsim.sweeps.store.text import csv_cell, printable
 
 if TYPE_CHECKING:
     from quadsim.sweeps.store.database import Store
@@ -44,7 +44,7 @@ def main(line: CommandLine) -> int:
         batches = store.batches(columns, [name for name in columns if name not in RESULTS])
         count = _write(out, lambda draft: writers[out.suffix.lower()](draft, store, columns, batches))
     result = {"store": str(path), "rows": count, "file": str(out), "damage": store.damage.facts()}
-    outputs.report(line, result, lambda screen: print_line(screen, f"wrote {count:,} rows to {out}"), json_text)
+    outputs.report(line, result, lambda screen: print_line(screen, f"wrote {count:,} rows to {out}"))
     return print_damage(store)
 
 

@@ -7,15 +7,13 @@ python -m quadsim measure model=gpt2 blocks=layer3.query,layer3.value text=FILE 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
 from quadsim._validation import InputError
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.console import duration
+from quadsim.cli.console import counter, duration
 from quadsim.keys import Key
 
 if TYPE_CHECKING:
@@ -63,8 +61,14 @@ def main(line: CommandLine) -> None:
     recorded = {key: text for key, text in line.recorded().items() if key != "overwrite"}
     settings |= {"command": outputs.command_line("measure", recorded), "state": print_line}
     try:
-        with _progress() as show:
-            measured = hessian.measure_model(model, progress=show, **settings)
+        with counter("%", 100, "building the network", clock=False) as show:
+
+            def progress(stage: Stage) -> None:
+                left = "" if stage.seconds_left is None else f", {duration(stage.seconds_left)} left"
+                product = f"probe {stage.probe + 1}/{stage.probes}, product {stage.step}/{stage.steps}"
+                show(round(100 * stage.done), f"{stage.block}, {product}{left}")
+
+            measured = hessian.measure_model(model, progress=progress, **settings)
     except RuntimeError as error:
         if "allocate memory" not in str(error):
             raise
@@ -91,25 +95,3 @@ def _facts(measured: Measured) -> dict[str, Any]:
 def print_line(sentence: str) -> None:
     """Print one line to standard error, above the progress bar."""
     print(sentence, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Stage], None] | None]:
-    """A progress bar on a terminal; in a pipe, only the line after every probe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    left = TextColumn("{task.fields[left]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), left)
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("building the network", total=1.0, left="")
-
-        def show(stage: Stage) -> None:
-            left = "" if stage.seconds_left is None else f"{duration(stage.seconds_left)} left"
-            where = f"{stage.block}, probe {stage.probe + 1}/{stage.probes}, product {stage.step}/{stage.steps}"
-            bar.update(task, description=where, completed=stage.done, left=left)
-
-        yield show

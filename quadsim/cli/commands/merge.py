@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from quadsim._validation import InputError
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.stores import print_damage, print_line, removed_if_unused, report, same_file
+from quadsim.cli.stores import print_damage, print_line, removed_if_unused, same_file
 from quadsim.keys import Key, select
 
 KEYS = select(Key("store", "text", "the store that the others go into", shape="all.db"))
@@ -57,5 +58,5 @@ def main(line: CommandLine) -> int:
             print_line(screen, text + kept)
         print_line(screen, f"{target}: {total:,} rows")
 
-    report(line, {"store": str(target), "rows": total, "merged": rows}, show)
+    outputs.report(line, {"store": str(target), "rows": total, "merged": rows}, show)
     return code

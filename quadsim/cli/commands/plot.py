@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from quadsim import _parsing, keys
 from quadsim import _validation as checks
@@ -54,56 +54,47 @@ def main(line: CommandLine) -> int:
 
     outputs.check_folder(line)
     with Store(path) as store:
-        rows = _read(store, line.texts)
+        frame, varied, sweeps, x, y = _read(store, line.texts)
     chosen = {key: text for key, text in line.texts.items() if key not in ("out", "store")}
     command = outputs.command_line("plot", {"store": path.name, **chosen})
-    sweeps = [printable(sweep["command"], stores.MAX_LINE_SHOWN) for sweep in rows.sweeps if sweep["command"]]
-    made_by = [*(sweeps if len(sweeps) == 1 else []), *([command] if chosen or len(sweeps) != 1 else [])]
-    caption = f"{'; '.join(made_by)}."
+    made_by = [printable(sweep["command"], stores.MAX_LINE_SHOWN) for sweep in sweeps if sweep["command"]]
+    if len(made_by) != 1:
+        made_by = [command]
+    elif chosen:
+        made_by.append(command)
     try:
-        table = plots.medians(rows.frame, rows.axes, rows.y)
+        table = plots.medians(frame, varied, y)
         constant = [name for name in axes_of(table) if name != "optimizer" and table[name].nunique(dropna=False) == 1]
         table = table.drop(columns=constant)
-        axes, x = axes_of(table), _horizontal(rows, table)
-        figure = plots.sweep_figure(
-            rows.frame, axes=axes, x=x, y=rows.y, title=line.texts.get("title"), caption=caption
-        )
-        tables = {"": table}
+        axes, x = axes_of(table), _horizontal(x, table)
+        title, caption = line.texts.get("title"), f"{'; '.join(made_by)}."
+        figure = plots.sweep_figure(frame, axes=axes, x=x, y=y, title=title, caption=caption)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     result: dict[str, Any] = {
         "store": str(path),
         "axes": [name for name in axes if name != "optimizer" or table[name].nunique() > 1],
-        "rows": len(rows.frame),
+        "rows": len(frame),
         "settings": len(table),
         "aggregated": {"over": "seed", "fewest": int(table["draws"].min()), "most": int(table["draws"].max())},
-        **({"heterogeneity": arrangement_counts(rows.frame)} if "heterogeneity" in axes else {}),
+        **({"heterogeneity": arrangement_counts(frame)} if "heterogeneity" in axes else {}),
     }
+    tables = {"": table}
     if "kappa" in result["axes"]:
         tables["-slopes"] = slopes = fits(table, "kappa")
         result["slopes"] = json.loads(slopes.to_json(orient="records"))
     name = f"{path.stem}-{outputs.stem('', chosen)}" if chosen else path.stem
-    safe = {mark: csv_table(frame) for mark, frame in tables.items()}
-    outputs.save(line, figure, safe, result, name=name, command=command, store=path.name, sweeps=rows.sweeps)
+    safe = {mark: csv_table(values) for mark, values in tables.items()}
+    outputs.save(line, figure, safe, result, name=name, command=command, store=path.name, sweeps=sweeps)
     counted = f"{len(table):,} setting{'' if len(table) == 1 else 's'}, medians over {seeds(table)}"
     not_drawn = re.findall(r"Not drawn[^.]*\.", str(figure.get_supxlabel()).replace("\n", " "))
-    notes = [counted, arrangement_caption(table, rows.frame), *not_drawn]
-    stores.report(line, result, lambda screen: _show(screen, notes, result.get("slopes", [])))
+    notes = [counted, arrangement_caption(table, frame), *not_drawn]
+    outputs.report(line, result, lambda screen: _show(screen, notes, result.get("slopes", [])))
     return stores.print_damage(store)
 
 
-class _Rows(NamedTuple):
-    """The rows to draw, the axes that were swept, in order, and the requested x and y."""
-
-    frame: pd.DataFrame
-    axes: list[str]
-    x: str | None
-    y: str
-    sweeps: list[dict[str, Any]]
-
-
-def _read(store: Store, texts: dict[str, str]) -> _Rows:
-    """The selected rows: every setting in which they differ, and the results that a figure needs."""
+def _read(store: Store, texts: dict[str, str]) -> tuple[Any, ...]:
+    """The selected rows, the swept axes in which they differ, the sweeps of the store, x and y."""
     from quadsim.sweeps.axes import COLUMN_DEFAULTS, RESULTS
 
     stored, sweeps = store.columns(), store.sweeps()
@@ -123,21 +114,20 @@ def _read(store: Store, texts: dict[str, str]) -> _Rows:
         frame = _select(store.path, frame, key, column, texts[key])
     swept = dict.fromkeys(name for sweep in sweeps for name in sweep["swept"] if name in frame)
     varied = [name for name in swept if name != "optimizer" and frame[name].nunique(dropna=False) > 1]
-    return _Rows(_in_order(frame, varied, sweeps), varied, x, y, sweeps)
+    return _in_order(frame, varied, sweeps), varied, sweeps, x, y
 
 
-def _horizontal(rows: _Rows, table: pd.DataFrame) -> str | None:
+def _horizontal(name: str | None, table: pd.DataFrame) -> str | None:
     """The axis that x= names, if it was swept."""
     from quadsim.plots.aggregate import axes_of, free_name, numbers
 
-    if rows.x is None:
+    if name is None:
         return None
-    x, swept = free_name(rows.x), axes_of(table)
-    allowed = ", ".join(numbers(table, swept)) or "none"
-    if x not in swept:
-        raise ValueError(f"x={rows.x} was not swept in these rows: choose from {allowed}")
-    if x not in numbers(table, swept):
-        raise ValueError(f"x must be an axis of numbers, got {rows.x}: choose from {allowed}")
+    x, allowed = free_name(name), numbers(table)
+    if x not in allowed:
+        not_numbers, not_swept = f"x must be an axis of numbers, got {name}", f"x={name} was not swept in these rows"
+        problem = not_numbers if x in axes_of(table) else not_swept
+        raise ValueError(f"{problem}: choose from {', '.join(allowed) or 'none'}")
     return x
 
 
@@ -202,9 +192,9 @@ def _values(key: str, column: str, text: str) -> Sequence[Any]:
 
 def _stored(text: str) -> Any:
     """The value of a setting in a store: None, a number (1 for true) or the text."""
-    words = {"none": None, "true": 1, "false": 0}
-    if text.lower() in words:
-        return words[text.lower()]
+    constants = {"none": None, "true": 1, "false": 0}
+    if text.lower() in constants:
+        return constants[text.lower()]
     return _parsing.real("value", text) if _parsing.NUMBER.fullmatch(text) else text
 
 

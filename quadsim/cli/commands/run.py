@@ -100,8 +100,7 @@ def _write(line: CommandLine, problem: BlockQuadratic, runs: list[Trajectory], r
     kappa = "" if "kappa" in problem.name else f", κ = {problem.kappa:.6g}"
     title = f"{problem.name.capitalize()}{kappa}. Steps: {outcomes}"
     tables = {"": summary(runs), "-curves": curves(runs)}
-    caption = outputs.command_line("run", line.recorded())
-    figure = plots.convergence(tables["-curves"], title=title, caption=caption, tol=runs[0].tol)
+    figure = plots.convergence(tables["-curves"], title=title, caption=outputs.recorded_command(line), tol=runs[0].tol)
     outputs.save(line, figure, tables, result)
 
 

@@ -48,14 +48,14 @@ def _list(line: CommandLine) -> None:
     from quadsim.spectra import library
 
     entries = [_entry(name, measured) for name, measured in library().items()]
-    words, numbers = ("model", "data", "mode"), ("seed", "trained", "blocks", "steps", "probes")
+    texts, numbers = ("model", "data", "mode"), ("seed", "trained", "blocks", "steps", "probes")
     rows = []
     for entry in entries:
         ends = f"{entry['least']:.2g} to {entry['most']:.2g}: × {entry['most'] / entry['least']:.4g}"
-        rows.append([*(str(entry[key]) for key in (*words, *numbers)), ends])
+        rows.append([*(str(entry[key]) for key in (*texts, *numbers)), ends])
 
     def show(screen: Any) -> None:
-        screen.print(table((*words, *numbers, "largest eigenvalue by block"), rows, left=words, wrap=words))
+        screen.print(table((*texts, *numbers, "largest eigenvalue by block"), rows, left=texts, wrap=texts))
         screen.print("spectra model=NAME shows one of them, or a file of your own (.npz, .csv)")
 
     outputs.report(line, entries, show)
@@ -108,7 +108,7 @@ def _draw(line: CommandLine) -> None:
         sampled = None  # these blocks make no problem; their densities can still be shown
     tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale)}
     facts: dict[str, Any] = {"model": model, "blocks": tables["-blocks"].to_dict("records"), "ratio": _ratio(blocks)}
-    command = outputs.command_line("spectra", line.recorded())
+    command = outputs.recorded_command(line)
     title = f"{measured.name}: {_scales(facts['ratio'], len(blocks))}"
     caption = f"{command}: a Gaussian at every node, its width a 200th of the block's range"
     figures = {"-densities": plots.densities(tables["-densities"], title=title, caption=caption)}
@@ -198,11 +198,14 @@ def _distances(
     measured: Measured, names: list[str], sigma: float, scale: str
 ) -> tuple[list[dict[str, Any]], pd.DataFrame, str]:
     """The mean distances at both scales; the matrix of the requested scale and the title of its figure."""
+    from itertools import product
+
+    import numpy as np
     import pandas as pd
 
     from quadsim.spectra import js_matrix
 
-    means = []
+    means = {}
     for kind in ("raw", "tenth"):
         try:
             found = js_matrix(measured, names, sigma=sigma, scale=kind)
@@ -211,18 +214,14 @@ def _distances(
                 raise
             continue  # the other scale was not requested and does not fit these blocks
         noises = [value for value in found.noise if value is not None]
-        noise = sum(noises) / len(noises) if noises else None
-        means.append({"scale": kind, "mean": found.mean, "noise": noise})
+        means[kind] = {"scale": kind, "mean": found.mean, "noise": sum(noises) / len(noises) if noises else None}
         if kind == scale:
-            rows = [
-                {"block": name, "other": other, "distance": found.noise[i] if i == j else found.matrix[i, j]}
-                for i, name in enumerate(found.blocks)
-                for j, other in enumerate(found.blocks)
-            ]
-            matrix = pd.DataFrame(rows).astype({"distance": float})
-            diagonal = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
-            title = f"{measured.name}: mean distance between blocks {found.mean:.3f}{diagonal}"
-    return means, matrix, title
+            matrix = found.matrix.copy()
+            np.fill_diagonal(matrix, np.array(found.noise, dtype=float))
+    pairs = pd.DataFrame(product(names, names), columns=["block", "other"]).assign(distance=matrix.ravel())
+    mean, noise = means[scale]["mean"], means[scale]["noise"]
+    diagonal = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
+    return list(means.values()), pairs, f"{measured.name}: mean distance between blocks {mean:.3f}{diagonal}"
 
 
 def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from quadsim import keys
+from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
-from quadsim.cli.stores import MAX_REASONS, STORE_KEY, print_damage, print_line, report, store_path
+from quadsim.cli.stores import MAX_REASONS, STORE_KEY, print_damage, print_line, store_path
 
 KEYS = keys.select(STORE_KEY, keys.KEYS["rules"])
 NAMES = True
@@ -51,7 +52,7 @@ def main(line: CommandLine) -> int:
             "damage": store.damage.facts(),
         }
         result["errors"].pop("none", None)
-    report(line, result, lambda screen: _show(screen, result))
+    outputs.report(line, result, lambda screen: _show(screen, result))
     return print_damage(store)
 
 

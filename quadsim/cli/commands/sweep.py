@@ -22,7 +22,7 @@ from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
 from quadsim.cli.stores import MAX_LINE_SHOWN, MAX_REASONS, print_damage
 from quadsim.keys import Key
-from quadsim.sweeps.store.text import json_text, printable
+from quadsim.sweeps.store.text import printable
 
 if TYPE_CHECKING:
     from quadsim.sweeps.grid import Grid
@@ -104,7 +104,7 @@ def main(line: CommandLine) -> int:
             print(f"quadsim: {reason}; {kept}", file=sys.stderr)
             return 130 if interrupted else 1
         result = _summary(grid, store, path) | {"computed": added, "seconds": time.perf_counter() - start}
-    stores.report(line, result, lambda screen: _show(screen, result, path))
+    outputs.report(line, result, lambda screen: _show(screen, result, path))
     return 0
 
 
@@ -150,7 +150,7 @@ def _many(count: int, what: str) -> str:
 def _print_plan(line: CommandLine, plan: Plan, path: Path) -> int:
     """The output of a dry run."""
     if line.json:
-        print(json_text({"store": str(path), **plan.row()}, indent=2))
+        print(outputs.to_json({"store": str(path), **plan.row()}))
     else:
         _show_plan(plan, path, sys.stdout)
         print("nothing was run: leave out --dry-run to run it")
@@ -215,17 +215,14 @@ def _show(screen: Any, result: dict[str, Any], path: Path) -> None:
 
 def _counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The counts of cells by how they ended, by case and optimizer."""
-    by = [name for name in ("case", "optimizer") if name in rows[0]]
+    import pandas as pd
+
+    frame = pd.DataFrame(rows).assign(settings=1)
+    by = [name for name in ("case", "optimizer") if name in frame]
     names = list(rows[0])
     counted = [name for name in names[names.index("cells") :] if name not in NOT_COUNTED]
-    totals: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        start = {name: row[name] for name in by} | dict.fromkeys(("settings", *counted), 0)
-        total = totals.setdefault(tuple(row[name] for name in by), start)
-        total["settings"] += 1
-        for name in counted:
-            total[name] += row[name]
-    return list(totals.values())
+    totals = frame.groupby(by, sort=False, dropna=False)[["settings", *counted]].sum()
+    return outputs.records(totals.reset_index())
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:

@@ -55,7 +55,7 @@ def main(line: CommandLine) -> None:
         rates = [f"{row['label']} {compare_report.lr_text(row)}" for row in rows if row["problem"] == problem]
         titles[problem] = f"{problem.capitalize()}: best lr of {', '.join(rates)}"
     caption = (
-        f"{outputs.command_line('tune', line.recorded())}: {compare_report.steps_text(protocol)}, medians and "
+        f"{outputs.recorded_command(line)}: {compare_report.steps_text(protocol)}, medians and "
         f"quartiles of {len(seeds)} draws; {compare_report.NOTE}{compare_report.lr_scale_note(rows)}"
     )
     figure = plots.sensitivity(tried, objective=protocol.objective, titles=titles, caption=caption)

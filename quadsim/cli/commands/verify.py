@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
+from quadsim._format import scientific
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, table
@@ -73,8 +74,7 @@ def _write(line: CommandLine, findings: list[Finding], seed: int) -> list[Path]:
     from quadsim.claims import document
 
     rows = [{key: value for key, value in finding.row().items() if key != "seconds"} for finding in findings]
-    command = outputs.command_line("verify", line.recorded())
-    made = {"command": command, "seed": seed, "versions": _artifacts.versions()}
+    made = {"command": outputs.recorded_command(line), "seed": seed, "versions": _artifacts.versions()}
     text = document.render(rows, made)
     table = pd.DataFrame(rows).drop(columns="sentence")
     tables = {"": table.assign(worst_at=[json.dumps(at) if at else "" for at in table["worst_at"]])}
@@ -109,9 +109,9 @@ def _table(findings: list[Finding], *, full: bool) -> Table:
             finding.status,
             Text(finding.verdict, style="green" if finding.ok else "bold red"),
             f"{finding.draws:,}",
-            "" if finding.margin is None else f"{finding.margin:.1e}",
+            scientific(finding.margin),
             "" if finding.closeness is None else f"{finding.closeness:.0e}",
-            "" if finding.worst is None else f"{finding.worst:.1e}",
+            scientific(finding.worst),
             Text(f"{finding.sentence} ").append(f"[{finding.evidence}]", style="cyan") if full else finding.evidence,
         ]
         for finding in findings

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from quadsim.reproduce.markdown import verdict_counts
-from quadsim.reproduce.records import Record, damaged, read_json, read_records
+from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records
 
 EXPLORER_AXES = ["case", "kappa", "heterogeneity", "rotation", "seed"]
 IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
@@ -56,15 +56,12 @@ def _explorer(path: Path) -> str:
     if not path.is_file():
         return _missing("The curves have not been computed", command)
     curves = read_json(path, command)
-    try:
+    with checked(path, command):
         problems = math.prod(len(values) for values in curves["axes"].values()) * len(curves["optimizers"])
         sizes = [len(base64.b64decode(curves[key], validate=True)) for key in ("ends", "curves")]
-        valid = sizes == [4 * problems, curves["points"] * problems] and list(curves["axes"]) == EXPLORER_AXES
+        if sizes != [4 * problems, curves["points"] * problems] or list(curves["axes"]) != EXPLORER_AXES:
+            raise ValueError
         data = json.dumps(curves, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    except (KeyError, TypeError, ValueError, AttributeError):
-        valid = False
-    if not valid:
-        raise damaged(path, command)
     return f'<script type="application/json" id="curves">{data}</script>\n{_template("explorer.html")}'
 
 
@@ -75,7 +72,7 @@ def _badge(verdict: str, count: str = "") -> str:
 def _verdicts(records: list[Record]) -> str:
     """One line per figure: its source and the counts of its verdicts."""
     if not records:
-        return _missing("No figure has been reproduced", "python -m quadsim reproduce")
+        return _missing("No figure has been reproduced", COMMAND)
     lines = []
     for record in records:
         counts = Counter(check["verdict"] for check in record["checks"])
@@ -121,12 +118,10 @@ def _claims(path: Path) -> str:
     command = "python -m quadsim verify out=figures"
     if not path.is_file():
         return _missing("The ledger has not been checked", command)
-    try:
+    with checked(path, command):
         findings = read_json(path, command)["findings"]
         agree = sum(finding["ok"] is True for finding in findings)
         rows = "".join(map(_claim, findings))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise damaged(path, command) from None
     return (
         f"<p>{agree} of {len(findings)} claims have the verdict that the ledger states "
         "(<code>python -m quadsim verify</code>).</p>\n"
