@@ -1,7 +1,7 @@
 """Fifty runs whose results are known to the last bit: `golden.json`, floats in hexadecimal.
 
 The table was computed by the commit before the packages were arranged as they are. A change that alters a bit of it
-changes results, and is declared in the changelog; `python tests/test_golden.py` then writes the table anew.
+changes results, and is declared in the changelog; `python tests/test_golden.py` then rewrites the table.
 
 What the bits depend on. Compiled kernels use IEEE additions, multiplications, divisions and square roots in a fixed
 order, without FMA and reassociation: from the same matrices they give the same bits on every processor. The matrices
@@ -9,12 +9,16 @@ and the closed forms go through LAPACK and BLAS (OpenBLAS selects its code by th
 closed forms through numpy's exp, log and cos (selected by the processor, too). `machine_bits` computes a few of these.
 Where it gives what is stored in the table, every value must be the same to the last bit. Elsewhere (with OpenBLAS's
 SkylakeX kernels, say) whole numbers and words must be the same, and floats but for the components of the final error
-agree to `PORTABLE_TOL`; four entries of methods that amplify rounding have a "portable_tol" of their own.
+agree to `PORTABLE_TOL`; four entries of methods that amplify rounding have a "portable_tol" of their own. A slow test
+compares all bits in a process with OpenBLAS's Haswell kernels, which run on every x86-64 processor with AVX2.
 """
 
 import hashlib
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +36,7 @@ PORTABLE_TOL = 1e-8
 
 
 def problem(keys, **more):
-    """The problem of an entry: a case by its number, a law's eigenvalues dealt to three blocks, or given spectra."""
+    """The problem of an entry: a case, a partition of a law, or given spectra."""
     keys = keys | more
     if "case" in keys:
         return qs.case(keys.pop("case"), **keys)
@@ -234,12 +238,37 @@ def test_a_changed_bit_is_reported():
     assert len(differences(expected, expected | {"status": "max-steps"}, PORTABLE_TOL)) == 1
 
 
+@pytest.mark.slow
+def test_all_bits_with_haswell_kernels():
+    environment = os.environ | {"OPENBLAS_CORETYPE": "Haswell"}
+    done = subprocess.run([sys.executable, __file__, "check"], capture_output=True, text=True, env=environment)
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    if done.returncode == 3:
+        pytest.skip(
+            "LAPACK, BLAS or numpy's functions give other bits than those of the table, with Haswell kernels too"
+        )
+    assert done.stdout == "50 runs have the bits of the table\n"
+
+
+def check_bits():
+    """Print what differs from the table in any bit; exit code 1 if anything does, 3 if this machine has other bits."""
+    if machine_bits() != TABLE["machine_bits"]:
+        return 3
+    changed = [
+        f"{entry['name']}: {line}"
+        for entry in TABLE["runs"]
+        for line in differences(entry["expected"], recomputed(entry))
+    ]
+    print("\n".join(changed) or f"{len(TABLE['runs'])} runs have the bits of the table")
+    return int(bool(changed))
+
+
 def write_table():
-    """Compute the table anew, of the same runs."""
+    """Recompute the table, with the same runs."""
     lines = [json.dumps(entry | {"expected": recomputed(entry)}) for entry in TABLE["runs"]]
     head = f'{{"machine_bits": "{machine_bits()}",\n"runs": [\n'
     PATH.write_text(head + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_table()
+    sys.exit(check_bits() if sys.argv[1:] == ["check"] else write_table())
