@@ -25,7 +25,7 @@ from quadsim._files import FileLock
 from quadsim._validation import InputError, shown
 from quadsim.sweeps.store import connection, wal
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
-from quadsim.sweeps.store.connection import SCHEMA_VERSION, StoreError, WriterLock
+from quadsim.sweeps.store.connection import StoreError, WriterLock
 from quadsim.sweeps.store.tables import (
     CHECKSUM_COLUMN,
     ROWS_PER_FETCH,
@@ -225,7 +225,7 @@ class Store(VerifiedStore):
         defaults = self._defaults()
         for columns, some in by_columns.items():
             checksums = RowChecksums(columns, defaults)
-            insert = insert_into("cells", [quoted(name) for name in ("key", CHECKSUM_COLUMN, *columns)], "OR IGNORE")
+            insert = insert_into("cells", ("key", CHECKSUM_COLUMN, *columns), "OR IGNORE")
             ordered = ((key, [values[name] for name in columns]) for key, values in some)
             self._connection.executemany(insert, ((key, checksums.of(key, row), *row) for key, row in ordered))
 
@@ -289,7 +289,7 @@ class Store(VerifiedStore):
         return found
 
     def _sweeps(self) -> list[dict[str, Any]]:
-        names = ", ".join(SWEEP_COLUMNS if self._schema == SCHEMA_VERSION else (*SWEEP_COLUMNS[:-1], "NULL"))
+        names = ", ".join(SWEEP_COLUMNS if self.checked else (*SWEEP_COLUMNS[:-1], "NULL"))
         rows = self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
         return [dict(zip(SWEEP_COLUMNS, row, strict=True)) for row in rows]
 
@@ -331,7 +331,7 @@ class Store(VerifiedStore):
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of the code that computed rows, by the code half of their keys."""
         found = {}
-        for code, text in self._query("SELECT code, parts FROM codes") if self._schema == SCHEMA_VERSION else ():
+        for code, text in self._query("SELECT code, parts FROM codes") if self.checked else ():
             with suppress(ValueError, TypeError, RecursionError):
                 parts = json.loads(text)
                 if isinstance(parts, dict):

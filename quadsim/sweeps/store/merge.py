@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from quadsim.sweeps.store.connection import SCHEMA_VERSION
 from quadsim.sweeps.store.database import Store, key_range
 from quadsim.sweeps.store.tables import quoted
 
@@ -34,7 +33,7 @@ def merge(store: Store, other: Store) -> tuple[int, int]:
         for sweep in other._sweeps():
             if not store._update_sweep(sweep["name"], partial(_most_done, sweep)):
                 store._upsert_sweep(sweep)
-        if other._schema == SCHEMA_VERSION:
+        if other.checked:
             store._insert_codes(other._query("SELECT code, parts FROM codes"))
     return new, different
 
