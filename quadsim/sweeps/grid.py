@@ -150,13 +150,10 @@ class Grid:
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of its cells, by the code half of their keys."""
-        kinds = {cell.code.digest: cell.code for cell in self.deck}.values()
+        codes = {cell.code.digest: cell.code for cell in self.deck}.values()
         return {
-            fingerprint.code_half(kind, digest, KEY_HALF): {
-                **kind.parts(),
-                **({"data": {name: digest}} if name else {}),
-            }
-            for kind in kinds
+            fingerprint.code_half(code, digest): code.parts() | ({"data": {name: digest}} if name else {})
+            for code in codes
             for name, digest in self._data
         }
 
@@ -176,7 +173,7 @@ class Grid:
                     values = {**values, "drawn": drawn}
                 of_seed.update(f"seed={seed}\n".encode())
                 if data not in halves:
-                    halves[data] = [fingerprint.code_half(cell.code, data, KEY_HALF) for cell in self.deck]
+                    halves[data] = [fingerprint.code_half(cell.code, data) for cell in self.deck]
                 keys = []
                 for cell, half in zip(self.deck, halves[data], strict=True):
                     one = of_seed.copy()

@@ -17,7 +17,6 @@ from typing import Any
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
 from quadsim.sweeps.store.connection import APPLICATION_ID, SCHEMA_VERSION, CommitNote, WriterLock, store_error
 
-ROWS_PER_FETCH = 20_000  # rows
 CHECKSUM_COLUMN = "(checksum)"  # no setting of an optimizer can have this name
 SWEEP_COLUMNS = ("name", "command", "keys", "swept", "cells", "versions", "began", "ended", "done")
 CHECKED_COLUMNS = {"sweeps": SWEEP_COLUMNS, "codes": ("code", "parts")}  # what the checksums of these tables cover
