@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from quadsim.optimizers import from_keys
 from quadsim.problems.build import problem as build_problem
 from quadsim.sweeps import axes, fingerprint, run_configs
 from quadsim.sweeps.axes import Axis
-from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, user_problems, with_defaults
+from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, definition, user_problems, with_defaults
 from quadsim.sweeps.run_configs import Cell
 from quadsim.sweeps.store.verify import KEY_HALF
 
@@ -161,24 +161,23 @@ class Grid:
         """All groups with all their cells and keys: half of a key hashes the cell's definition, half its code."""
         everything = tuple(range(len(self.deck)))
         halves: dict[str, list[bytes]] = {}
-        problems: Any = ((values, *_hashed(values)) for values in self.problems)
+        problems: Iterable[Any] = map(_described, self.problems)
         if len(self.seeds) > 1:
             problems = list(problems)
         for seed in self.seeds:
-            for values, columns, begun, data in problems:
-                of_seed = begun.copy()
+            for values, columns, text, data in problems:
                 if "problem" in values:
                     drawn = self.user_problems[values["problem"]].with_seed(seed)
-                    of_seed.update(f"data={drawn.digest}\n".encode())
+                    text += f"data={drawn.digest}\n"
                     values = {**values, "drawn": drawn}
-                of_seed.update(f"seed={seed}\n".encode())
+                begun = hashlib.sha256(f"{text}seed={seed}\n".encode())
                 if data not in halves:
                     halves[data] = [fingerprint.code_half(cell.code, data) for cell in self.deck]
                 keys = []
                 for cell, half in zip(self.deck, halves[data], strict=True):
-                    one = of_seed.copy()
-                    one.update(cell.name)
-                    keys.append(one.digest()[:KEY_HALF] + half)
+                    whole = begun.copy()
+                    whole.update(cell.name)
+                    keys.append(whole.digest()[:KEY_HALF] + half)
                 yield Group(values, columns, seed, everything, tuple(keys))
 
     def iter_keys(self) -> Iterator[bytes]:
@@ -199,14 +198,12 @@ class Grid:
             raise first
 
 
-def _hashed(values: Values) -> tuple[dict[str, Any], Any, str]:
-    """The columns of a problem, the hash of its keys, and the hash of its data."""
+def _described(values: Values) -> tuple[Values, dict[str, Any], str, str]:
+    """The keys of a problem, its columns, its definition, and the hash of its data."""
     full = with_defaults(values)
     columns = {key: key_table.column(value) for key, value in full.items()}
     columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
-    lines = [f"{key}={key_table.text(value)}\n" for key, value in sorted(full.items())]
-    data = fingerprint.of_data(values.get("case"), values.get("network"))[1]
-    return columns, hashlib.sha256("".join(lines).encode()), data
+    return values, columns, definition(full), fingerprint.of_data(values.get("case"), values.get("network"))[1]
 
 
 def _length(seeds: Sequence[int]) -> int:

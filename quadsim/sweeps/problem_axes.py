@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class Problems:
             if self._swept:
                 values = self._with_effect(values)
             if self._may_coincide:
-                name = json.dumps(texts(values), sort_keys=True)
+                name = definition(with_defaults(values))
                 if name in seen:
                     continue
                 seen.add(name)
@@ -102,9 +101,9 @@ def with_defaults(values: Values) -> Values:
     return full
 
 
-def texts(values: Values) -> dict[str, str]:
-    """The identity of a problem: the text of each of its keys, defaults included."""
-    return {key: keys.text(value) for key, value in with_defaults(values).items()}
+def definition(values: Values) -> str:
+    """The identity of a problem with these values, defaults included."""
+    return "".join(f"{key}={keys.text(value)}\n" for key, value in sorted(values.items()))
 
 
 def _measured(case: int | None) -> bool:

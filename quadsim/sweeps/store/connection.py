@@ -194,11 +194,10 @@ class WriterLock:
         try:
             self.previous = CommitNote.parse(self._lock.text())
             self._write(self.previous)
-        except OSError as error:
+        except BaseException as error:  # also KeyboardInterrupt: the caller has no reference to this lock yet
             self.release()
-            raise StoreError(error.errno, error.strerror, str(lock_path(path))) from None
-        except BaseException:  # KeyboardInterrupt: the caller has no reference to this lock yet
-            self.release()
+            if isinstance(error, OSError):
+                raise StoreError(error.errno, error.strerror, str(lock_path(path))) from None
             raise
 
     def note(self, note: CommitNote) -> None:
