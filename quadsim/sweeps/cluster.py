@@ -114,7 +114,7 @@ async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> An
     """The type of server at this address, as it reports it."""
     from distributed.comm import connect
 
-    async def ask() -> Any:
+    async with asyncio.timeout(timeout):
         comm = await connect(cluster, timeout=timeout, **options)
         try:
             await comm.write({"op": "identity", "reply": True})
@@ -122,8 +122,6 @@ async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> An
             return answer.get("type") if isinstance(answer, dict) else None
         finally:
             comm.abort()
-
-    return await asyncio.wait_for(ask(), timeout)
 
 
 def _connection_options(cluster: str) -> dict[str, Any]:

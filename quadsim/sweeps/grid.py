@@ -25,7 +25,7 @@ from quadsim.optimizers import from_keys
 from quadsim.problems.build import problem as build_problem
 from quadsim.sweeps import axes, fingerprint, run_configs
 from quadsim.sweeps.axes import Axis
-from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, definition, user_problems, with_defaults
+from quadsim.sweeps.problem_axes import Problems, UserProblem, Values, user_problems, with_defaults
 from quadsim.sweeps.run_configs import Cell
 from quadsim.sweeps.store.verify import KEY_HALF
 
@@ -203,7 +203,7 @@ def _described(values: Values) -> tuple[Values, dict[str, Any], str, str]:
     full = with_defaults(values)
     columns = {key: key_table.column(value) for key, value in full.items()}
     columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
-    return values, columns, definition(full), fingerprint.of_data(values.get("case"), values.get("network"))[1]
+    return values, columns, axes.definition(full), fingerprint.of_data(values.get("case"), values.get("network"))[1]
 
 
 def _length(seeds: Sequence[int]) -> int:

@@ -112,7 +112,9 @@ def module(name: str) -> Module:
         raise InputError(f"the source of {name} is missing: a cell cannot be named by the code that computes it")
     source = read(path.read_text(encoding="utf-8"))
     edited = quadsim._LOAD_TIME < path.stat().st_mtime_ns <= time.time_ns()  # later than now: by another clock
-    return Module(source, imported_modules(source, name if _is_package(path) else name.rpartition(".")[0]), edited)
+    return Module(
+        source, imported_modules(source, name if path.name == "__init__.py" else name.rpartition(".")[0]), edited
+    )
 
 
 def imported_modules(source: Source, package: str) -> frozenset[str]:
@@ -130,7 +132,7 @@ def _files(name: str) -> Iterable[Path]:
     path = _path(name)
     if path is None:
         return _files(name.rpartition(".")[0])
-    return path.parent.rglob("*.py") if _is_package(path) and name != REGISTRY else [path]
+    return path.parent.rglob("*.py") if path.name == "__init__.py" and name != REGISTRY else [path]
 
 
 def in_package(module: str) -> bool:
@@ -149,7 +151,3 @@ def _path(name: str) -> Path | None:
 
 def _name(path: Path) -> str:
     return ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _is_package(path: Path) -> bool:
-    return path.name == "__init__.py"

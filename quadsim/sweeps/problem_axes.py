@@ -44,7 +44,7 @@ class Problems:
             if self._swept:
                 values = self._with_effect(values)
             if self._may_coincide:
-                name = definition(with_defaults(values))
+                name = axes.definition(with_defaults(values))
                 if name in seen:
                     continue
                 seen.add(name)
@@ -99,11 +99,6 @@ def with_defaults(values: Values) -> Values:
     if full["span"] == "whole":
         full.pop("heterogeneity", None)
     return full
-
-
-def definition(values: Values) -> str:
-    """The identity of a problem with these values, defaults included."""
-    return "".join(f"{key}={keys.text(value)}\n" for key, value in sorted(values.items()))
 
 
 def _measured(case: int | None) -> bool:

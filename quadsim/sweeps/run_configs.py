@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,7 +118,7 @@ def _conditions(given: Mapping[str, Axis]) -> list[Values]:
     for values in axes.product(own):
         if several:
             values = {key: value for key, value in values.items() if keys.fulfilled(KEYS[key], values)}
-        found.setdefault(json.dumps({key: keys.text(value) for key, value in values.items()}, sort_keys=True), values)
+        found.setdefault(axes.definition(values), values)
     used = set().union(*found.values())
     for key, axis in own.items():
         if key not in used and KEYS[key].requires and axis != (None,):

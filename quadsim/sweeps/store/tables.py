@@ -114,10 +114,9 @@ class Tables:
             try:
                 self._execute("BEGIN IMMEDIATE")
                 yield
-                counts: dict[str, Any] = {table: self._count(table) for table in CHECKED_COLUMNS}
-                commits, tables = before.commits + 1, self._schema_checksum()
-                self._totals = replace(self._totals, **counts, commits=commits, tables=tables)
-                values = asdict(self._totals)
+                values = asdict(self._totals) | {table: self._count(table) for table in CHECKED_COLUMNS}
+                values |= {"commits": before.commits + 1, "tables": self._schema_checksum()}
+                self._totals = Totals(**values)
                 changes = ", ".join(f"{name} = ?" for name in (*values, "checksum"))
                 self._execute(f"UPDATE totals SET {changes}", [*values.values(), checksum(values)])
                 self._execute("COMMIT")
