@@ -12,14 +12,7 @@ from typing import Any
 from quadsim._validation import InputError, shown
 from quadsim.sweeps.store.checksums import checksum
 from quadsim.sweeps.store.connection import SCHEMA_VERSION, CommitNote, StoreError, structural_fault
-from quadsim.sweeps.store.tables import (
-    CHECKED_COLUMNS,
-    CHECKSUM_COLUMN,
-    DATABASE_ERRORS,
-    Tables,
-    Totals,
-    insert_into,
-)
+from quadsim.sweeps.store.tables import CHECKED_COLUMNS, CHECKSUM_COLUMN, DATABASE_ERRORS, Tables, Totals, insert_into
 
 KEY_HALF = 12  # bytes: a key is the hash of the cell's definition, then that of the code that computed it
 MAX_ROWS_PROBED = 200_000  # rowids read one by one between damaged pages
