@@ -102,8 +102,7 @@ class Grid:
         if user or "problem" in flat:
             problems = Problems({"problem": tuple(user)})
         grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, user)
-        if grid.cells > limit:
-            raise _too_many(grid.cells, limit)
+        _check_count(grid.cells, len(cells), limit, overcount=1)
         return grid
 
     @property
@@ -253,13 +252,10 @@ def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
     return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_AXES, "seed")), of_one
 
 
-def _check_count(everything: int, of_one: int, limit: int) -> None:
+def _check_count(count: int, of_one: int, limit: int, overcount: int = MAX_OVERCOUNT) -> None:
     """Raise if there are far too many combinations, or too many for one problem, before any is built."""
-    if everything > MAX_OVERCOUNT * limit or of_one > limit:
-        raise _too_many(everything, limit)
-
-
-def _too_many(count: int, limit: int) -> InputError:
-    count_text = f"{count:,}" if count < 10**18 else f"{count:.3g}"
-    more = f"or give limit={count if count < 10**18 else f'{count:.3g}'}"
-    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, {more}")
+    if count > overcount * limit or of_one > limit:
+        count_text, limit_text = (f"{count:,}", count) if count < 10**18 else (f"{count:.3g}", f"{count:.3g}")
+        raise InputError(
+            f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, or give limit={limit_text}"
+        )

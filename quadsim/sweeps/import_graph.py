@@ -42,15 +42,9 @@ class Source:
 @cache
 def read(text: str) -> Source:
     """The hash and imports of a text. Each chunk between blank lines is parsed once: kernels share most of them."""
-    parts, pending = [], ""
-    for chunk in re.split(r"(?<=\n)\n(?=\S)", text):
-        pending += f"\n{chunk}" if pending else chunk
-        try:
-            parts.append(_read_chunk(pending))
-        except SyntaxError:  # a blank line within a string or a bracket: the chunk is longer
-            continue
-        pending = ""
-    if pending:
+    try:
+        parts = [_read_chunk(chunk) for chunk in re.split(r"(?<=\n)\n(?=\S)", text)]
+    except SyntaxError:  # a blank line within a string, a bracket or a statement
         parts = [_read_chunk(text)]
     digest = hashed(*(one for statements, _ in parts for one in statements))
     return Source(digest, frozenset().union(*(imports for _, imports in parts)))
