@@ -196,7 +196,7 @@ class Store(VerifiedStore):
             self._insert_rows(rows, names)
             new = self._connection.total_changes - before - removed
             self._totals = replace(self._totals, rows=self._totals.rows + new - removed)
-            if (record := self._sweep(sweep)) is not None and new:
+            if new and (record := self._sweep(sweep)) is not None:
                 self._upsert_sweep(record | {"done": (record["done"] or 0) + new})
             return new
 

@@ -126,9 +126,10 @@ class VerifiedStore(Tables):
                         yield row
                     return
             first, last = ends[0] + 1, ends[0] + MAX_ROWS_PROBED if table == "cells" else ends[0]
+            one_row = self._scan(table, names, "WHERE rowid = ?")
             for number in range(first, min(ends[1] or last, last)):
                 with suppress(*DATABASE_ERRORS):
-                    yield from self._execute(self._scan(table, names, f"WHERE rowid = {number}")).fetchall()
+                    yield from self._execute(one_row, (number,)).fetchall()
         finally:
             self._connection.text_factory = str
 
