@@ -32,7 +32,7 @@ class VerifiedStore(Tables):
             if structure is not None:
                 raise InputError(f"store={shown(str(self.path))} is damaged ({structure[:80]}): it is left unchanged")
             return
-        damaged = self._damaged_rows(note, fault)
+        damaged = self._damaged_rows(note, fault, pages_damaged=structure is not None)
         if structure is not None:
             self.damage.lists.append(f"damaged pages ({shown(structure)[1:-1]})")
         if structure is not None or any(damaged.values()):
@@ -50,8 +50,10 @@ class VerifiedStore(Tables):
                     self._connection.executemany(delete, [(number,) for number in numbers])
                 self._totals = replace(self._totals, rows=self._count("cells"))
 
-    def _damaged_rows(self, note: CommitNote | None, fault: str | None) -> dict[str, list[int]]:
-        """The rowids of damaged rows, by table; all damage is recorded."""
+    def _damaged_rows(
+        self, note: CommitNote | None, fault: str | None, *, pages_damaged: bool = False
+    ) -> dict[str, list[int]]:
+        """The rowids of damaged rows, by table; damage is recorded, that of lists unless pages are damaged."""
         self._read_totals()
         if note is not None and note.store == self._totals.identity and note.commits > self._totals.commits:
             lost = note.commits - self._totals.commits
@@ -68,7 +70,7 @@ class VerifiedStore(Tables):
                 self.damage.missing += max(missing, 0)
                 if missing < 0:
                     self.damage.lists.append(f"{-missing:,} rows too many")
-            elif damaged[table] or missing:
+            elif (damaged[table] or missing) and not pages_damaged:
                 self.damage.lists.append(f"{len(damaged[table]) + max(missing, 0)} damaged in its {LISTS[table]}")
         return damaged
 
