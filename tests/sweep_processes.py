@@ -24,13 +24,13 @@ SLOW = {**COMMON, "seed": "0..3", "max_steps": "1e6"}  # 400 cells that take som
 POISON = 2  # the seed whose cells kill the process that runs them
 
 
-def words(keys):
+def arguments_of(keys):
     return [f"{key}={value}" for key, value in keys.items()]
 
 
 def begin(store, keys, *others):
     """Start the sweep command as the leader of a process group; its output goes to files beside the store."""
-    line = [sys.executable, "-m", "quadsim", "sweep", *words(keys), f"store={store}", *others]
+    line = [sys.executable, "-m", "quadsim", "sweep", *arguments_of(keys), f"store={store}", *others]
     with open(f"{store}.out", "w") as out, open(f"{store}.err", "w") as err:
         how = {"start_new_session": True, "cwd": Path(store).parent}
         return subprocess.Popen(line, stdout=out, stderr=err, **how)
@@ -138,11 +138,11 @@ def workers_of(pid):
             children = (task / "children").read_text().split()
         except OSError:
             continue
-        workers += [int(child) for child in children if "--multiprocessing-fork" in told_of(child)]
+        workers += [int(child) for child in children if "--multiprocessing-fork" in command_line_of(child)]
     return workers
 
 
-def told_of(pid):
+def command_line_of(pid):
     """The command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
@@ -155,7 +155,7 @@ def alone(process):
     end = time.monotonic() + 20
     while left := in_group(process.pid):
         if time.monotonic() > end:
-            print("left:", {pid: told_of(pid) for pid in left})
+            print("left:", {pid: command_line_of(pid) for pid in left})
             return False
         time.sleep(0.05)
     return True

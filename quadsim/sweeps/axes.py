@@ -134,6 +134,11 @@ def product(axes: Mapping[str, Axis]) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in zip(axes, chosen, strict=True) if value is not None}
 
 
+def definition(values: Mapping[str, Any]) -> str:
+    """The identity of a problem or of conditions: their values as text, by key."""
+    return "".join(f"{key}={keys.text(value)}\n" for key, value in sorted(values.items()))
+
+
 def optimizers(given: Any) -> tuple[list[str], dict[str, Any]]:
     """The names of optimizers, and the settings that differ from their defaults in optimizers given as objects."""
     if isinstance(given, Mapping) or not isinstance(given, Iterable | Optimizer | type):

@@ -22,7 +22,7 @@ import uuid
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from quadsim import _validation as checks
@@ -62,18 +62,16 @@ def connect(grid: Grid, cluster: str, *, timeout: float = TIMEOUT_SECONDS, work:
     if local := LOCAL.fullmatch(cluster):
         kernel_cache.check_folder()  # logs once here; workers do not log
         count = int(local[1]) if local[1] else cores()
-        local_cluster = None
-        try:
+        with ExitStack() as stack:  # closes the cluster if anything fails: no caller has a reference yet
             with sigint_blocked(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # such as a port in use: Dask takes another
                 local_cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
                 )
-            return DaskExecutor(grid, _client(local_cluster, timeout), local_cluster, cluster, work)
-        except BaseException:  # KeyboardInterrupt too: no caller has a reference yet
-            if local_cluster is not None:
-                local_cluster.close(timeout=5)
-            raise
+                stack.callback(local_cluster.close, timeout=5)
+            executor = DaskExecutor(grid, _client(local_cluster, timeout), local_cluster, cluster, work)
+            stack.pop_all()
+            return executor
     _check_answer(cluster, timeout)
     try:
         client = _client(cluster, timeout)
@@ -116,7 +114,7 @@ async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> An
     """The type of server at this address, as it reports it."""
     from distributed.comm import connect
 
-    async def ask() -> Any:
+    async with asyncio.timeout(timeout):
         comm = await connect(cluster, timeout=timeout, **options)
         try:
             await comm.write({"op": "identity", "reply": True})
@@ -124,8 +122,6 @@ async def _identity(cluster: str, timeout: float, options: dict[str, Any]) -> An
             return answer.get("type") if isinstance(answer, dict) else None
         finally:
             comm.abort()
-
-    return await asyncio.wait_for(ask(), timeout)
 
 
 def _connection_options(cluster: str) -> dict[str, Any]:
@@ -138,15 +134,12 @@ def _connection_options(cluster: str) -> dict[str, Any]:
         paths = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
         options: dict[str, Any] = security.get_connection_args("client")
     except Exception as error:  # an absent or invalid file, an unknown version of TLS
+        reason = f"the certificates of Dask's configuration cannot be used ({_short(error)})"
         for path in paths:
-            if (
-                path and "\n" not in path and not os.access(path, os.R_OK)
-            ):  # with line breaks it is the content, not a path
-                sentence = f"cluster={cluster}: Dask's configuration names {path}, which cannot be read"
-                raise InputError(sentence) from None
-        raise InputError(
-            f"cluster={cluster}: the certificates of Dask's configuration cannot be used ({_short(error)})"
-        ) from None
+            if path and "\n" not in path and not os.access(path, os.R_OK):  # with line breaks it is the content
+                reason = f"Dask's configuration names {path}, which cannot be read"
+                break
+        raise InputError(f"cluster={cluster}: {reason}") from None
     if cluster.startswith("tls://") and options["ssl_context"] is None:
         raise InputError(
             f"cluster={cluster} requires certificates: set distributed.comm.tls.ca-file, .client.cert and .client.key "
@@ -157,6 +150,8 @@ def _connection_options(cluster: str) -> dict[str, Any]:
 
 def _reason(cluster: str, timeout: float, error: Exception) -> str:
     """Why the connection failed."""
+    from distributed.comm import CommClosedError
+
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
@@ -164,13 +159,12 @@ def _reason(cluster: str, timeout: float, error: Exception) -> str:
     text = " ".join(str(cause) for cause in causes)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return f"the certificate of cluster={cluster} is not signed by the CA of distributed.comm.tls.ca-file"
-    if (
-        "WRONG_VERSION_NUMBER" in text or "cannot convert to SSL" in text
-    ):  # it sent data before the handshake was complete
+    if "WRONG_VERSION_NUMBER" in text or "cannot convert to SSL" in text:  # it sent data during the handshake
         return f"cluster={cluster} does not speak TLS: is it cluster=tcp://{host}?"
     if not isinstance(error, OSError):  # no port, a protocol that is not installed; a timeout is an OSError
         return f"cluster={cluster} cannot be used ({_short(error)})"
-    if _closed_by_peer(causes):
+    absent = any(isinstance(cause, TimeoutError | ConnectionRefusedError | socket.gaierror) for cause in causes)
+    if not absent and "Timed out" not in str(error) and isinstance(error, CommClosedError | ConnectionError):
         if scheme == "tls":
             return f"cluster={cluster} refused this client: is distributed.comm.tls.client.cert signed by its CA?"
         return f"cluster={cluster} closed the connection: does its scheduler require TLS (cluster=tls://{host})?"
@@ -179,16 +173,6 @@ def _reason(cluster: str, timeout: float, error: Exception) -> str:
         f"cluster={cluster} does not answer within {timeout:g} s{f' ({detail})' if detail else ''}: "
         "is a Dask scheduler running at this address?"
     )
-
-
-def _closed_by_peer(causes: list[BaseException]) -> bool:
-    """Whether the connection was established and then closed or reset; not a timeout or an immediate refusal."""
-    from distributed.comm import CommClosedError
-
-    absent = (TimeoutError, ConnectionRefusedError, socket.gaierror)
-    if any(isinstance(cause, absent) for cause in causes) or "Timed out" in str(causes[0]):
-        return False
-    return isinstance(causes[0], CommClosedError | ConnectionError)
 
 
 def _client(address: Any, timeout: float) -> Any:

@@ -38,12 +38,13 @@ def run(group: Group, deck: Sequence[Cell], check: Check | None = None) -> list[
     """The rows of a group, in the order of its cells."""
     began = time.perf_counter()
     try:
-        facts = Facts(_problem(group), group.seed)
+        drawn = group.values.get("drawn")  # a user-defined problem
+        facts = Facts(drawn.make() if drawn else build_problem(seed=group.seed, **group.values), group.seed)
         known = {**facts.of_problem(), **_arrangement(facts.problem, group.columns)}
     except Exception as error:
         return failed(group, deck, error)
     share = (time.perf_counter() - began) / len(group.cells)
-    rows = _run(facts, [deck[number] for number in group.cells], group.seed, check)
+    rows = _run(facts, [deck[number] for number in group.cells], check)
     return _complete(group, deck, known, [{**row, "seconds": row["seconds"] + share} for row in rows])
 
 
@@ -66,7 +67,7 @@ class Facts:
         self._of_start: dict[Any, tuple[np.ndarray, Row]] = {}
 
     def of_problem(self) -> Row:
-        distance = _js_distance(self.problem.eigenvalues)
+        distance = _js_distance(tuple(spectrum.tobytes() for spectrum in self.problem.eigenvalues))
         known = {"dim": self.problem.dim, "kappa": self.problem.kappa, "js_distance": distance}
         return _present({**known, "max_block_kappa": max(self.problem.block_kappas)})
 
@@ -80,7 +81,7 @@ class Facts:
         return self._of_start[kind]
 
 
-def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> list[Row]:
+def _run(facts: Facts, cells: list[Cell], check: Check | None) -> list[Row]:
     rows: dict[int, Row] = {}
     batches: dict[Any, list[int]] = {}
     for number, cell in enumerate(cells):
@@ -90,30 +91,22 @@ def _run(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> lis
         for some in (numbers[k : k + MAX_BATCH] for k in range(0, len(numbers), MAX_BATCH)):
             began = time.perf_counter()
             try:
-                runs = _solve(facts, [cells[number] for number in some], seed, check)
+                runs = _solve(facts, [cells[number] for number in some], check)
                 seconds = (time.perf_counter() - began) / len(some)
                 rows |= {n: _row(facts, cells[n], run, seconds) for n, run in zip(some, runs, strict=True)}
             except Exception as error:
                 if len(some) == 1:
                     rows[some[0]] = {**_failed(error), "seconds": time.perf_counter() - began}
                 else:  # run each alone to find the one that failed
-                    rows |= {number: _run(facts, [cells[number]], seed, check)[0] for number in some}
+                    rows |= {number: _run(facts, [cells[number]], check)[0] for number in some}
     return [rows[number] for number in range(len(cells))]
 
 
-def _solve(facts: Facts, cells: list[Cell], seed: int, check: Check | None) -> Sequence[Trajectory]:
+def _solve(facts: Facts, cells: list[Cell], check: Check | None) -> Sequence[Trajectory]:
     """The runs of cells with the same options."""
-    options = cells[0].options
-    return solver.solve(
-        facts.problem,
-        [cell.optimizer for cell in cells],
-        e0=facts.start(options["start"])[0],
-        seed=seed,
-        record="coarse",
-        threads=1,
-        progress=check,
-        **options,
-    )
+    optimizers, options = [cell.optimizer for cell in cells], cells[0].options
+    common: dict[str, Any] = {"seed": facts.seed, "record": "coarse", "threads": 1, "progress": check, **options}
+    return solver.solve(facts.problem, optimizers, e0=facts.start(options["start"])[0], **common)
 
 
 def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:
@@ -156,19 +149,11 @@ def measured_rate(run: Trajectory) -> float | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _js_of(parts: tuple[bytes, ...]) -> float | None:
-    return spectra.eigenvalue_distance([np.frombuffer(part) for part in parts]) if len(parts) > 1 else None
-
-
-def _js_distance(eigenvalues: Sequence[np.ndarray]) -> float | None:
+def _js_distance(spectra_bytes: tuple[bytes, ...]) -> float | None:
     """The mean distance between the blocks' spectra, cached: the draws of a case share it."""
-    return _js_of(tuple(part.tobytes() for part in eigenvalues))
-
-
-def _problem(group: Group) -> BlockQuadratic:
-    if "drawn" in group.values:
-        return group.values["drawn"].make()
-    return build_problem(seed=group.seed, **group.values)
+    if len(spectra_bytes) < 2:
+        return None
+    return spectra.eigenvalue_distance([np.frombuffer(spectrum) for spectrum in spectra_bytes])
 
 
 def _arrangement(problem: BlockQuadratic, known: Row) -> Row:

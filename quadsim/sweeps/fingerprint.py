@@ -35,6 +35,7 @@ from quadsim.problems.cases import CASES
 from quadsim.spectra.library import path_of
 from quadsim.sweeps import import_graph
 from quadsim.sweeps.import_graph import DIGITS, PACKAGE, REGISTRY, hashed, in_package
+from quadsim.sweeps.store.verify import KEY_HALF
 
 EXECUTE, COMPILED = f"{PACKAGE}.sweeps.execute", f"{PACKAGE}.engine.compiled"
 NOT_COUNTED = {PACKAGE, REGISTRY}  # modules
@@ -119,9 +120,9 @@ def of_network(name: str) -> str:
         return "absent"  # the error is reported where the problem is built
 
 
-def code_half(fingerprint: Fingerprint, data: str, length: int) -> bytes:
+def code_half(fingerprint: Fingerprint, data: str) -> bytes:
     """The half of a key that identifies the code and data by which a cell was computed."""
-    return hashlib.sha256(fingerprint.digest + data.encode()).digest()[:length]
+    return hashlib.sha256(fingerprint.digest + data.encode()).digest()[:KEY_HALF]
 
 
 @cache

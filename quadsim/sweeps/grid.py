@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -102,8 +102,7 @@ class Grid:
         if user or "problem" in flat:
             problems = Problems({"problem": tuple(user)})
         grid = cls(record, {**values, **dotted}, seeds, problems, cells, left_out, user)
-        if grid.cells > limit:
-            raise _too_many(grid.cells, limit)
+        _check_count(grid.cells, len(cells), limit, overcount=1)
         return grid
 
     @property
@@ -150,13 +149,10 @@ class Grid:
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of its cells, by the code half of their keys."""
-        kinds = {cell.code.digest: cell.code for cell in self.deck}.values()
+        codes = {cell.code.digest: cell.code for cell in self.deck}.values()
         return {
-            fingerprint.code_half(kind, digest, KEY_HALF): {
-                **kind.parts(),
-                **({"data": {name: digest}} if name else {}),
-            }
-            for kind in kinds
+            fingerprint.code_half(code, digest): code.parts() | ({"data": {name: digest}} if name else {})
+            for code in codes
             for name, digest in self._data
         }
 
@@ -164,24 +160,23 @@ class Grid:
         """All groups with all their cells and keys: half of a key hashes the cell's definition, half its code."""
         everything = tuple(range(len(self.deck)))
         halves: dict[str, list[bytes]] = {}
-        problems: Any = ((values, *_hashed(values)) for values in self.problems)
+        problems: Iterable[Any] = map(_described, self.problems)
         if len(self.seeds) > 1:
             problems = list(problems)
         for seed in self.seeds:
-            for values, columns, begun, data in problems:
-                of_seed = begun.copy()
+            for values, columns, text, data in problems:
                 if "problem" in values:
                     drawn = self.user_problems[values["problem"]].with_seed(seed)
-                    of_seed.update(f"data={drawn.digest}\n".encode())
+                    text += f"data={drawn.digest}\n"
                     values = {**values, "drawn": drawn}
-                of_seed.update(f"seed={seed}\n".encode())
+                begun = hashlib.sha256(f"{text}seed={seed}\n".encode())
                 if data not in halves:
-                    halves[data] = [fingerprint.code_half(cell.code, data, KEY_HALF) for cell in self.deck]
+                    halves[data] = [fingerprint.code_half(cell.code, data) for cell in self.deck]
                 keys = []
                 for cell, half in zip(self.deck, halves[data], strict=True):
-                    one = of_seed.copy()
-                    one.update(cell.name)
-                    keys.append(one.digest()[:KEY_HALF] + half)
+                    whole = begun.copy()
+                    whole.update(cell.name)
+                    keys.append(whole.digest()[:KEY_HALF] + half)
                 yield Group(values, columns, seed, everything, tuple(keys))
 
     def iter_keys(self) -> Iterator[bytes]:
@@ -202,14 +197,12 @@ class Grid:
             raise first
 
 
-def _hashed(values: Values) -> tuple[dict[str, Any], Any, str]:
-    """The columns of a problem, the hash of its keys, and the hash of its data."""
+def _described(values: Values) -> tuple[Values, dict[str, Any], str, str]:
+    """The keys of a problem, its columns, its definition, and the hash of its data."""
     full = with_defaults(values)
     columns = {key: key_table.column(value) for key, value in full.items()}
     columns["kappa_from"] = "given" if "kappa" in full else "spectrum"
-    lines = [f"{key}={key_table.text(value)}\n" for key, value in sorted(full.items())]
-    data = fingerprint.of_data(values.get("case"), values.get("network"))[1]
-    return columns, hashlib.sha256("".join(lines).encode()), data
+    return values, columns, axes.definition(full), fingerprint.of_data(values.get("case"), values.get("network"))[1]
 
 
 def _length(seeds: Sequence[int]) -> int:
@@ -259,13 +252,10 @@ def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:
     return of_one * math.prod(counts.get(key, 1) for key in (*PROBLEM_AXES, "seed")), of_one
 
 
-def _check_count(everything: int, of_one: int, limit: int) -> None:
+def _check_count(count: int, of_one: int, limit: int, overcount: int = MAX_OVERCOUNT) -> None:
     """Raise if there are far too many combinations, or too many for one problem, before any is built."""
-    if everything > MAX_OVERCOUNT * limit or of_one > limit:
-        raise _too_many(everything, limit)
-
-
-def _too_many(count: int, limit: int) -> InputError:
-    count_text = f"{count:,}" if count < 10**18 else f"{count:.3g}"
-    more = f"or give limit={count if count < 10**18 else f'{count:.3g}'}"
-    return InputError(f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, {more}")
+    if count > overcount * limit or of_one > limit:
+        count_text, limit_text = (f"{count:,}", count) if count < 10**18 else (f"{count:.3g}", f"{count:.3g}")
+        raise InputError(
+            f"the grid has {count_text} cells, and the limit is {limit:,}: use fewer values, or give limit={limit_text}"
+        )

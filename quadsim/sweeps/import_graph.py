@@ -42,15 +42,9 @@ class Source:
 @cache
 def read(text: str) -> Source:
     """The hash and imports of a text. Each chunk between blank lines is parsed once: kernels share most of them."""
-    parts, pending = [], ""
-    for chunk in re.split(r"(?<=\n)\n(?=\S)", text):
-        pending += f"\n{chunk}" if pending else chunk
-        try:
-            parts.append(_read_chunk(pending))
-        except SyntaxError:  # a blank line within a string or a bracket: the chunk is longer
-            continue
-        pending = ""
-    if pending:
+    try:
+        parts = [_read_chunk(chunk) for chunk in re.split(r"(?<=\n)\n(?=\S)", text)]
+    except SyntaxError:  # a blank line within a string, a bracket or a statement
         parts = [_read_chunk(text)]
     digest = hashed(*(one for statements, _ in parts for one in statements))
     return Source(digest, frozenset().union(*(imports for _, imports in parts)))
@@ -112,7 +106,9 @@ def module(name: str) -> Module:
         raise InputError(f"the source of {name} is missing: a cell cannot be named by the code that computes it")
     source = read(path.read_text(encoding="utf-8"))
     edited = quadsim._LOAD_TIME < path.stat().st_mtime_ns <= time.time_ns()  # later than now: by another clock
-    return Module(source, imported_modules(source, name if _is_package(path) else name.rpartition(".")[0]), edited)
+    return Module(
+        source, imported_modules(source, name if path.name == "__init__.py" else name.rpartition(".")[0]), edited
+    )
 
 
 def imported_modules(source: Source, package: str) -> frozenset[str]:
@@ -130,7 +126,7 @@ def _files(name: str) -> Iterable[Path]:
     path = _path(name)
     if path is None:
         return _files(name.rpartition(".")[0])
-    return path.parent.rglob("*.py") if _is_package(path) and name != REGISTRY else [path]
+    return path.parent.rglob("*.py") if path.name == "__init__.py" and name != REGISTRY else [path]
 
 
 def in_package(module: str) -> bool:
@@ -149,7 +145,3 @@ def _path(name: str) -> Path | None:
 
 def _name(path: Path) -> str:
     return ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _is_package(path: Path) -> bool:
-    return path.name == "__init__.py"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class Problems:
             if self._swept:
                 values = self._with_effect(values)
             if self._may_coincide:
-                name = json.dumps(texts(values), sort_keys=True)
+                name = axes.definition(with_defaults(values))
                 if name in seen:
                     continue
                 seen.add(name)
@@ -100,11 +99,6 @@ def with_defaults(values: Values) -> Values:
     if full["span"] == "whole":
         full.pop("heterogeneity", None)
     return full
-
-
-def texts(values: Values) -> dict[str, str]:
-    """The identity of a problem: the text of each of its keys, defaults included."""
-    return {key: keys.text(value) for key, value in with_defaults(values).items()}
 
 
 def _measured(case: int | None) -> bool:

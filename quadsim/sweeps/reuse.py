@@ -5,6 +5,7 @@ Nothing that a store names is loaded or run: its fingerprints are compared with 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,15 +27,8 @@ class Reuse:
     """The number of rows by the current code, of stale rows by reason, and of rows that only rules= can check."""
 
     reusable: int = 0
-    stale: dict[str, int] = field(default_factory=dict)
-    unknown: dict[str, int] = field(default_factory=dict)
-
-    def add(self, reason: str | None, count: int, *, known: bool = True) -> None:
-        if reason is None:
-            self.reusable += count
-        else:
-            kind = self.stale if known else self.unknown
-            kind[reason] = kind.get(reason, 0) + count
+    stale: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
 
 
 def reuse(store: Store) -> Reuse:
@@ -43,28 +37,33 @@ def reuse(store: Store) -> Reuse:
     for code, count in store.rows_by_code().items():
         parts = codes.get(code)
         if parts is None:
-            found.add("computed by an earlier quadsim, which kept no fingerprints", count)
-        elif _is_parts(parts) and parts["own"] and not _loaded(parts["optimizer"]):
-            found.add(f"the rule {parts['optimizer']} is not loaded: rules=FILE checks it", count, known=False)
+            found.stale["computed by an earlier quadsim, which kept no fingerprints"] += count
+        elif not _is_parts(parts):
+            found.stale["its fingerprint cannot be read"] += count
+        elif parts["own"] and not _is_rule(parts["optimizer"]):
+            found.unknown[f"the rule {parts['optimizer']} is not loaded: rules=FILE checks it"] += count
+        elif reason := _why_stale(code, parts):
+            found.stale[reason] += count
         else:
-            found.add(_why_not(code, parts) if _is_parts(parts) else "its fingerprint cannot be read", count)
+            found.reusable += count
     return found
 
 
 def _is_parts(parts: dict[str, Any]) -> bool:
     parts = {"data": {}, **parts}
-    plain = has_types(parts, optimizer=str, engine=str, noisy=bool, own=bool, kernel=str)
-    if not plain or not has_types(parts, modules=dict, versions=dict, data=dict):
+    types = {"optimizer": str, "engine": str, "noisy": bool, "own": bool, "kernel": str}
+    if not has_types(parts, **types, modules=dict, versions=dict, data=dict):
         return False
     texts = [text for name in ("modules", "versions", "data") for text in parts[name].values()]
     return parts["engine"] in ("closed-form", "compiled") and all(isinstance(text, str) for text in texts)
 
 
-def _loaded(name: str) -> bool:
+def _is_rule(name: str) -> bool:
+    """Whether a user-defined optimizer of this name is loaded."""
     return name in OPTIMIZERS and OPTIMIZERS[name].user_defined
 
 
-def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
+def _why_stale(code: bytes, parts: dict[str, Any]) -> str | None:
     """Why rows with this fingerprint would be recomputed; None if they would not."""
     name = parts["optimizer"]
     if name not in OPTIMIZERS or OPTIMIZERS[name].user_defined != parts["own"]:
@@ -74,7 +73,7 @@ def _why_not(code: bytes, parts: dict[str, Any]) -> str | None:
     except InputError as error:
         return str(error)
     data = {network: fingerprint.of_network(network) for network in parts.get("data", {})}
-    if fingerprint.code_half(new, "".join(data.values()), KEY_HALF) == code:
+    if fingerprint.code_half(new, "".join(data.values())) == code:
         return None
     return "; ".join(differences(parts, {**new.parts(), "data": data})) or "the way code is hashed changed"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from quadsim import _parsing, keys
@@ -50,9 +51,9 @@ def read(
 ) -> tuple[tuple[Cell, ...], dict[str, int]]:
     """All optimizers with all settings under all conditions, each cell once; the number of others, by error message."""
     conditions = [(values, run_conditions.from_keys(values)) for values in _conditions(given)]
+    fingerprint_of = cache(fingerprint.of_cell)
     cells: dict[bytes, Cell] = {}
-    fingerprints: dict[Any, Fingerprint] = {}
-    left_out: dict[str, int] = {}
+    left_out = Counter[str]()
     for name in names:
         own, before = _settings_of(name, settings), len(cells)
         refused = InputError(f"{name} has no cells")
@@ -63,16 +64,15 @@ def read(
                 if sum(len(axis) > 1 for axis in own.values()) < 2:
                     raise  # the value is wrong by itself
                 refused = error
-                left_out[str(error)] = left_out.get(str(error), 0) + len(conditions)
+                left_out[str(error)] += len(conditions)
                 continue
             for condition in conditions:
                 try:
-                    cell = _cell(optimizer, "lr" in values, *condition, fingerprints)
+                    cell = _cell(optimizer, "lr" in values, *condition, fingerprint_of)
+                    cells.setdefault(cell.name, cell)
                 except InputError as error:  # an engine or noise that the optimizer does not support
                     refused = error
-                    left_out[str(error)] = left_out.get(str(error), 0) + 1
-                else:
-                    cells.setdefault(cell.name, cell)
+                    left_out[str(error)] += 1
         if len(cells) == before:
             raise refused
     return tuple(cells.values()), left_out
@@ -118,7 +118,7 @@ def _conditions(given: Mapping[str, Axis]) -> list[Values]:
     for values in axes.product(own):
         if several:
             values = {key: value for key, value in values.items() if keys.fulfilled(KEYS[key], values)}
-        found.setdefault(json.dumps({key: keys.text(value) for key, value in values.items()}, sort_keys=True), values)
+        found.setdefault(axes.definition(values), values)
     used = set().union(*found.values())
     for key, axis in own.items():
         if key not in used and KEYS[key].requires and axis != (None,):
@@ -128,11 +128,7 @@ def _conditions(given: Mapping[str, Axis]) -> list[Values]:
 
 
 def _cell(
-    optimizer: Optimizer,
-    lr_given: bool,
-    values: Values,
-    conditions: dict[str, Any],
-    fingerprints: dict[Any, Fingerprint],
+    optimizer: Optimizer, lr_given: bool, values: Values, conditions: Values, fingerprint_of: Callable[..., Fingerprint]
 ) -> Cell:
     noise, schedule = conditions["noise"], conditions["schedule"]
     engine = solver.engine_for(optimizer, conditions["engine"], noise.any or schedule.changes)
@@ -142,29 +138,20 @@ def _cell(
     origins = {"lr_from": "theory" if optimizer.lr is None else "given" if lr_given else "default"}
     if isinstance(optimizer, Momentum):
         origins["momentum_from"] = "theory" if optimizer.momentum is None else "given"
-    effective = {
-        **options,
-        "noise": noise if noise.any else None,
-        "schedule": schedule if schedule.changes else None,
-    }
-    stated = (*optimizer.settings().items(), *effective.items())
+    effective = {"noise": noise if noise.any else None, "schedule": schedule if schedule.changes else None}
+    stated = (*optimizer.settings().items(), *(options | effective).items())
     identity = [optimizer.name, *(f"{key}={value!r}" for key, value in stated)]
-    kind = type(optimizer), engine, noise.any
-    if kind not in fingerprints:
-        fingerprints[kind] = fingerprint.of_cell(*kind)
     columns = _columns(optimizer)
+    solve_columns = {key.name: options[key.parameter] for key in run_conditions.SOLVE_KEYS}
     row = {
         "optimizer": optimizer.name,
         **{columns[key]: table.cell(value) for key, value in optimizer.settings().items() if value is not None},
         **origins,
         **_condition_columns(values, noise, schedule),
-        **{
-            key.name: keys.column(options[key.parameter])
-            for key in run_conditions.SOLVE_KEYS
-            if options[key.parameter] is not None
-        },
+        **{name: keys.column(value) for name, value in solve_columns.items() if value is not None},
     }
-    return Cell(optimizer, options, row, columns, "\n".join(identity).encode(), fingerprints[kind])
+    code = fingerprint_of(type(optimizer), engine, noise.any)
+    return Cell(optimizer, options, row, columns, "\n".join(identity).encode(), code)
 
 
 def _condition_columns(values: Values, noise: Noise, schedule: Schedule) -> dict[str, Any]:

@@ -73,7 +73,8 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
         stored = store.keys(errors=not retry)
         done = count(grid, stored)
         if done < grid.cells:
-            stale = _by_other_code(grid, stored)
+            halves = {key[:KEY_HALF] for key in stored}
+            stale = sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
             reasons = tuple(reuse(store).stale) if stale else ()
     return Plan(grid, done, workers, runtime_model.expected(grid, grid.cells - done) / workers, stale, reasons)
 
@@ -160,27 +161,22 @@ def count(grid: Grid, stored: set[bytes]) -> int:
     return sum(key in stored for key in grid.iter_keys())
 
 
-def _by_other_code(grid: Grid, stored: set[bytes]) -> int:
-    """The number of cells of the grid that are stored, but computed by other code."""
-    halves = {key[:KEY_HALF] for key in stored}
-    return sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
-
-
 def _chunks(grid: Grid, stored: set[bytes], pace: Pace, seconds: float) -> Iterator[Chunk]:
     """The cells that are not stored, in chunks that take about ``seconds``."""
     groups: list[Group] = []
-    long, many = 0.0, 0
+    duration, count = 0.0, 0
     for whole in grid.iter_groups():
-        missing = [k for k, key in enumerate(whole.keys) if key not in stored] if stored else range(len(whole.keys))
-        some: list[int] = []
-        for k in missing:
-            some.append(k)
-            long, many = long + pace.of(whole, k), many + 1
-            if long >= seconds or many >= MAX_CELLS_PER_CHUNK:
-                yield Chunk([*groups, whole.only(some)])
-                groups, some, long, many = [], [], 0.0, 0
-        if some:
-            groups.append(whole.only(some))
+        indices: list[int] = []
+        for index, key in enumerate(whole.keys):
+            if key in stored:
+                continue
+            indices.append(index)
+            duration, count = duration + pace.of(whole, index), count + 1
+            if duration >= seconds or count >= MAX_CELLS_PER_CHUNK:
+                yield Chunk([*groups, whole.only(indices)])
+                groups, indices, duration, count = [], [], 0.0, 0
+        if indices:
+            groups.append(whole.only(indices))
     if groups:
         yield Chunk(groups)
 
@@ -249,7 +245,11 @@ def executor(
         return lambda: ThreadExecutor(grid, number)
     if workers is None and cluster is None:
         return None
-    _check_portable(grid)
+    for cell in grid.deck:
+        if cell.optimizer.user_defined and "rules" not in grid.keys:
+            raise InputError(
+                f"{cell.optimizer.name} is defined only in this process: put its rule into a file and give rules=FILE"
+            )
     if workers is not None:
         number = checks.whole("workers", workers, at_least=1, at_most=1024)
         return lambda: ProcessExecutor(grid, number)
@@ -258,14 +258,6 @@ def executor(
     check(cluster)
     assert cluster is not None
     return lambda: connect(grid, cluster)
-
-
-def _check_portable(grid: Grid) -> None:
-    for cell in grid.deck:
-        if cell.optimizer.user_defined and "rules" not in grid.keys:
-            raise InputError(
-                f"{cell.optimizer.name} is defined only in this process: put its rule into a file and give rules=FILE"
-            )
 
 
 def rows_of(grid: Grid, store: Store, columns: list[str] | None = None) -> pd.DataFrame:

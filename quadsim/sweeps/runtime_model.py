@@ -44,12 +44,9 @@ def seconds(cell: Cell, size: tuple[int, int]) -> float:
 
 def expected(grid: Grid, cells: int) -> float:
     """Seconds for this many cells of the grid on one core."""
-    total, each = 0.0, max(1, grid.problems.count // MAX_PROBLEMS_SAMPLED)
-    seen = 0
-    for values in itertools.islice(grid.problems, 0, None, each):
-        total += sum(seconds(cell, sizes(values)) for cell in grid.deck)
-        seen += 1
-    return total / (seen * len(grid.deck)) * cells
+    sample = list(itertools.islice(grid.problems, 0, None, max(1, grid.problems.count // MAX_PROBLEMS_SAMPLED)))
+    total = sum(sum(seconds(cell, sizes(values)) for cell in grid.deck) for values in sample)
+    return total / (len(sample) * len(grid.deck)) * cells
 
 
 class Pace:

@@ -22,6 +22,7 @@ from sweep_processes import (
     POISON,
     SLOW,
     alone,
+    arguments_of,
     begun,
     check_poison,
     complaints,
@@ -33,7 +34,6 @@ from sweep_processes import (
     rows,
     run,
     until,
-    words,
     workers_of,
 )
 
@@ -81,11 +81,11 @@ def worker(folder, address, **env):
 
 
 def test_a_cluster_of_processes_gives_the_same_table(tmp_path):
-    here, there = tmp_path / "here.db", tmp_path / "there.db"
+    here, on_cluster = tmp_path / "here.db", tmp_path / "there.db"
     run(here, SMALL)
-    assert run(there, SMALL, "cluster=local:2")["computed"] == 60
-    assert differences(there, here) == []
-    assert run(there, SMALL, "cluster=tcp://127.0.0.1:1")["computed"] == 0  # nobody is asked, as nothing is left
+    assert run(on_cluster, SMALL, "cluster=local:2")["computed"] == 60
+    assert differences(on_cluster, here) == []
+    assert run(on_cluster, SMALL, "cluster=tcp://127.0.0.1:1")["computed"] == 0  # nobody is asked, as nothing is left
 
 
 def test_a_cluster_from_python(tmp_path):
@@ -172,7 +172,7 @@ def test_workers_may_join_and_leave_during_a_sweep(tmp_path):
 def refused(capsys, tmp_path, name):
     """The output of the command with this cluster, and its exit code."""
     capsys.readouterr()
-    code = cli.main(["sweep", *words(SMALL), f"store={tmp_path / 'refused.db'}", f"cluster={name}"])
+    code = cli.main(["sweep", *arguments_of(SMALL), f"store={tmp_path / 'refused.db'}", f"cluster={name}"])
     err = capsys.readouterr().err
     assert err.startswith("quadsim: ")
     assert err.count("\n") == 1
@@ -213,8 +213,8 @@ def test_an_invalid_cluster_is_refused(capsys, tmp_path, name, sentence):
 # ---- TLS
 
 
-def openssl(folder, *words):
-    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
+def openssl(folder, *options):
+    subprocess.run(["openssl", *options], cwd=folder, check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +255,7 @@ def test_a_cluster_behind_tls_gives_the_same_table(tmp_path, certificates):
     run(here, SMALL)
     with scheduler(tmp_path, "tls", **env) as (_, address), worker(tmp_path, address, **env):
         assert address.startswith("tls://127.0.0.1:")
-        line = [sys.executable, "-m", "quadsim", "sweep", *words(SMALL), f"cluster={address}"]
+        line = [sys.executable, "-m", "quadsim", "sweep", *arguments_of(SMALL), f"cluster={address}"]
         done = subprocess.run(
             [*line, f"store={tmp_path / 'there.db'}", "--json"],
             capture_output=True, text=True, timeout=PATIENCE, env=os.environ | env,
@@ -392,12 +392,12 @@ def test_a_cluster_without_workers_is_reported_after_a_wait(capsys, tmp_path, mo
 def test_without_dask_the_message_says_how_to_install_it(tmp_path):
     line = "import sys; sys.modules['distributed'] = None; from quadsim.cli import main as cli\n"
     line += "sys.exit(cli.main(sys.argv[1:]))"
-    told = subprocess.run(
-        [sys.executable, "-c", line, "sweep", *words(SMALL), "store=none.db", "cluster=local:2"],
+    process = subprocess.run(
+        [sys.executable, "-c", line, "sweep", *arguments_of(SMALL), "store=none.db", "cluster=local:2"],
         capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path,
     )  # fmt: skip
-    assert told.returncode == 2
-    assert told.stderr == "quadsim: cluster=local:2 needs Dask: pip install 'quadsim[dask]'\n"
+    assert process.returncode == 2
+    assert process.stderr == "quadsim: cluster=local:2 needs Dask: pip install 'quadsim[dask]'\n"
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):

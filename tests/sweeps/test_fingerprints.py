@@ -166,9 +166,9 @@ def copy(tmp_path_factory):
     return folder
 
 
-def python(folder, *words, check=True):
+def python(folder, *arguments, check=True):
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300,
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert not check or done.returncode == 0, done.stderr[-2000:]
@@ -394,18 +394,18 @@ def test_rows_of_edited_code_are_recomputed_and_status_says_why(copy, tmp_path, 
     folder = tmp_path / "here"
     shutil.copytree(copy, folder)
     rules = ["rules=rules.py"] if "clocked" in optimizers else []
-    words = [*SWEEP, optimizers, *rules]
-    python(folder, *words, "store=old.db")
+    arguments = [*SWEEP, optimizers, *rules]
+    python(folder, *arguments, "store=old.db")
     path = folder / "quadsim" / file
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
-    told = json.loads(python(folder, "-m", "quadsim", "status", "old.db", *rules, "--json").stdout)
-    assert (told["reusable"], told["stale"]) == (told["rows"] - stale, {reason: stale})
-    planned = python(folder, *words, "store=old.db", "--dry-run").stdout
+    result = json.loads(python(folder, "-m", "quadsim", "status", "old.db", *rules, "--json").stdout)
+    assert (result["reusable"], result["stale"]) == (result["rows"] - stale, {reason: stale})
+    planned = python(folder, *arguments, "store=old.db", "--dry-run").stdout
     assert (json.loads(planned)["stale"], json.loads(planned)["stale_because"]) == (stale, [reason])
-    assert json.loads(python(folder, *words, "store=old.db").stdout)["computed"] == stale
-    python(folder, *words, "store=fresh.db")
+    assert json.loads(python(folder, *arguments, "store=old.db").stdout)["computed"] == stale
+    python(folder, *arguments, "store=fresh.db")
     for store in ("old", "fresh"):
         python(folder, "-m", "quadsim", "export", f"{store}.db", f"out={store}.csv")
     column = (folder / "fresh.csv").read_text().splitlines()[0].split(",").index("loss")
@@ -427,12 +427,12 @@ def test_status_says_which_versions_and_spectra_changed(tmp_path, monkeypatch, c
     assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (1, {})
     monkeypatch.undo()
     quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
-    told = status(capsys, store)
-    assert (told["reusable"], told["stale"]) == (1, {f"numpy 0.1 → {usual('numpy')}": 1})
-    assert [one["done"] for one in told["sweeps"]] == [1, 1]  # by whatever code
+    result = status(capsys, store)
+    assert (result["reusable"], result["stale"]) == (1, {f"numpy 0.1 → {usual('numpy')}": 1})
+    assert [one["done"] for one in result["sweeps"]] == [1, 1]  # by whatever code
     np.savez(spectra, a=np.linspace(1, 50, 40), b=np.linspace(2, 99, 40))
-    told = status(capsys, store)
-    assert (told["reusable"], told["stale"][f"the spectra of {spectra} changed"]) == (0, 1)
+    result = status(capsys, store)
+    assert (result["reusable"], result["stale"][f"the spectra of {spectra} changed"]) == (0, 1)
     quadsim.sweep(case=1, network=str(spectra), optimizers="gd", store=store)
     quadsim.sweep(case=3, optimizers="gd", store=store)
     assert (status(capsys, store)["reusable"], status(capsys, store)["stale"]) == (2, {})

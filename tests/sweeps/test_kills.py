@@ -19,6 +19,7 @@ from sweep_processes import (
     SHORT,
     SLOW,
     alone,
+    arguments_of,
     begun,
     check_poison,
     complaints,
@@ -30,7 +31,6 @@ from sweep_processes import (
     rows,
     run,
     until,
-    words,
     workers_of,
 )
 
@@ -98,16 +98,16 @@ def test_six_kills_cost_nothing_but_time(tmp_path, others):
 @pytest.mark.parametrize("others", [(), ("workers=2",)], ids=["threads", "workers"])
 def test_fifty_kills_cost_nothing_but_time(tmp_path, others, record_property):
     where = kill_again_and_again(tmp_path, FULL, 50, 21, *others)
-    told = {name: where.count(name) for name in PHASES}
-    record_property("kills", told)
-    print(told)
-    assert all(told.values())
+    counts = {name: where.count(name) for name in PHASES}
+    record_property("kills", counts)
+    print(counts)
+    assert all(counts.values())
 
 
 def test_the_check_notices_what_is_lost_doubled_or_changed(tmp_path):
     keys = {"case": "3,4", "kappa": "10,100", "optimizers": "gd,adam", "seed": "0..1", "max_steps": "1000"}
     store = tmp_path / "good.db"
-    assert cli.main(["sweep", *words(keys), f"store={store}", "--json"]) == 0
+    assert cli.main(["sweep", *arguments_of(keys), f"store={store}", "--json"]) == 0
     good = rows(store)
     assert differences(store, store, good) == []
 
@@ -186,11 +186,11 @@ for deadly in range(1, 1000):
     if state == 0:
         break
     kept = rows(path)
-    told = apart(cli.main, ["status", path, "--json"])
+    status = apart(cli.main, ["status", path, "--json"])
     again = apart(sweep, -1)
     now = rows(path)
     same = {key: {**row, "seconds": 0} for key, row in now.items()} == peace
-    print(state, told, again, same, all(now[key] == row for key, row in (kept or {}).items()), len(kept or {}),
+    print(state, status, again, same, all(now[key] == row for key, row in (kept or {}).items()), len(kept or {}),
           file=sys.stderr)
 """
 
@@ -198,14 +198,14 @@ for deadly in range(1, 1000):
 def test_a_kill_at_each_statement_of_the_store(tmp_path):
     """Once for each statement given to SQLite, from opening an empty file on."""
     line = [sys.executable, "-c", STATEMENTS, str(tmp_path / "statements.db")]
-    there = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])}
-    told = subprocess.run(
-        line, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path, env={**os.environ, **there}
+    environment = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])}
+    done = subprocess.run(
+        line, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path, env={**os.environ, **environment}
     )
-    assert told.returncode == 0, told.stderr
-    lines = [text.split() for text in told.stderr.splitlines() if not text.startswith("quadsim: store=")]
+    assert done.returncode == 0, done.stderr
+    lines = [text.split() for text in done.stderr.splitlines() if not text.startswith("quadsim: store=")]
     good = {("-9", status, "0", "True", "True") for status in ("0", "2")}
-    assert {tuple(line[:5]) for line in lines} <= good, told.stderr
+    assert {tuple(line[:5]) for line in lines} <= good, done.stderr
     assert {"0", "4"} <= {line[5] for line in lines}
 
 
@@ -233,7 +233,7 @@ def test_a_second_writer_of_a_store_is_refused(tmp_path, capsys):
         until(lambda: many(store) > 0, process)
         for keys in (SLOW, {"case": "3", "optimizers": "gd"}):
             capsys.readouterr()
-            assert cli.main(["sweep", *words(keys), f"store={store}"]) == 2
+            assert cli.main(["sweep", *arguments_of(keys), f"store={store}"]) == 2
             out, err = capsys.readouterr()
             assert out == ""
             assert err.startswith("quadsim: store=")
@@ -243,21 +243,21 @@ def test_a_second_writer_of_a_store_is_refused(tmp_path, capsys):
             )
             assert err.count("\n") == 1
         assert cli.main(["status", f"store={store}", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
+        status = json.loads(capsys.readouterr().out)
         assert cli.main(["export", f"store={store}", f"out={tmp_path / 'some.csv'}"]) == 0
         assert process.poll() is None
-        assert told["busy"]
-        assert 0 < told["rows"] <= many(store)
-        assert told["sweeps"][0]["done"] >= told["rows"]
-        assert told["sweeps"][0]["ended"] is None
+        assert status["busy"]
+        assert 0 < status["rows"] <= many(store)
+        assert status["sweeps"][0]["done"] >= status["rows"]
+        assert status["sweeps"][0]["ended"] is None
         assert process.wait(PATIENCE) == 0
     assert complaints(store) == []
     assert many(store) == 400
     capsys.readouterr()
     assert cli.main(["status", f"store={store}", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["busy"], told["sweeps"][0]["done"]) == (False, 400)
-    assert told["sweeps"][0]["ended"]
+    status = json.loads(capsys.readouterr().out)
+    assert (status["busy"], status["sweeps"][0]["done"]) == (False, 400)
+    assert status["sweeps"][0]["ended"]
 
 
 def test_killed_workers_cost_nothing_but_time(tmp_path):

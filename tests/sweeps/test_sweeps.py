@@ -60,7 +60,7 @@ def cells_of(**given):
     return counts
 
 
-def there(row, key):
+def has_value(row, key):
     return key in row and row[key] is not None and not pd.isna(row[key])
 
 
@@ -73,7 +73,7 @@ def absent(frame, column):
 
 def problem_of(asked, row):
     """Build the problem of a row with the calls of a single run; values of swept keys come from the row."""
-    given = {key: row[key] for key in keys.PROBLEM_AXES if key in asked and there(row, key)}
+    given = {key: row[key] for key in keys.PROBLEM_AXES if key in asked and has_value(row, key)}
     if "kappa" in given and "none" in str(asked["kappa"]) and keys.text(row["kappa"]) not in asked["kappa"]:
         del given["kappa"]  # it is the problem's own
     seed, how = int(row["seed"]), {key: given[key] for key in ("rotation", "basis", "span") if key in given}
@@ -114,9 +114,9 @@ def scales(value):
 def check_row(asked, row):
     """Compare a whole row with the same numbers from other entry points."""
     problem, optimizer, seed = problem_of(asked, row), optimizer_of(asked, row), int(row["seed"])
-    start = row.get("start") if there(row, "start") else "gaussian"
+    start = row.get("start") if has_value(row, "start") else "gaussian"
     e0 = problem.initial_error(seed, float(start) if not isinstance(start, str) else start)
-    steps = int(row["max_steps"]) if there(row, "max_steps") else None
+    steps = int(row["max_steps"]) if has_value(row, "max_steps") else None
     if row["engine"] == "closed-form":
         run = qs.exact(problem, optimizer, e0=e0, max_steps=steps, tol=row["tol"])
     else:
@@ -126,18 +126,20 @@ def check_row(asked, row):
             "noise": ("model", str),
             "noise.scale": ("scale", scales),
         }
-        noise = qs.Noise(**{name: kind(row[key]) for key, (name, kind) in kinds.items() if there(row, key)})
-        schedule = row["schedule"] if there(row, "schedule") else "constant"
-        schedule = qs.Schedule(schedule, **{key: row[key] for key in ("warmup", "every", "drop") if there(row, key)})
+        noise = qs.Noise(**{name: kind(row[key]) for key, (name, kind) in kinds.items() if has_value(row, key)})
+        schedule = row["schedule"] if has_value(row, "schedule") else "constant"
+        schedule = qs.Schedule(
+            schedule, **{key: row[key] for key in ("warmup", "every", "drop") if has_value(row, key)}
+        )
         run = qs.solve(
             problem, optimizer, e0=e0, seed=seed, max_steps=steps, tol=row["tol"], noise=noise, schedule=schedule,
             engine="compiled",
         )  # fmt: skip
     assert row["status"] == str(run.status)
-    assert (int(row["steps_to_tol"]) if there(row, "steps_to_tol") else None) == run.steps_to_tol
+    assert (int(row["steps_to_tol"]) if has_value(row, "steps_to_tol") else None) == run.steps_to_tol
     assert int(row["last_step"]) == run.last_step
     for name, values in (("loss", run.loss), ("grad_norm", run.grad_norm)):
-        assert (row[name] if there(row, name) else None) == (values[-1] if math.isfinite(values[-1]) else None)
+        assert (row[name] if has_value(row, name) else None) == (values[-1] if math.isfinite(values[-1]) else None)
     assert row["lr"] == table.cell(run.lr)
     assert (row["lr_from"] == "theory") == (optimizer.lr is None)
     for name, value in run.optimizer.settings().items():
@@ -151,7 +153,7 @@ def check_row(asked, row):
     assert row["kappa_eff"] == theory.kappa_eff(problem, e0=e0)
     assert row["r"] == theory.r(problem, e0=e0)
     far = qs.spectra.eigenvalue_distance(problem.eigenvalues) if len(problem.eigenvalues) > 1 else None
-    assert (row["js_distance"] if there(row, "js_distance") else None) == far
+    assert (row["js_distance"] if has_value(row, "js_distance") else None) == far
     if row["engine"] == "closed-form":
         needs_start = isinstance(optimizer, qs.FrozenAdam)
         assert row["predicted_rate"] == theory.rate(problem, optimizer, e0=e0 if needs_start else None)
@@ -333,15 +335,17 @@ def test_errors_of_all_kinds_have_a_message_in_one_line(monkeypatch, error):
 # ---- a row's settings say how to have it again
 
 
-def words_of(row, asked=None):
+def arguments_of(row, asked=None):
     """The command line of one run, from a row alone."""
-    came_out = {name for name in ("kappa", "lr", "momentum") if row.get(f"{name}_from") in ("theory", "spectrum")}
-    said = [f"{key}={row[key]}" for key in keys.AXES if there(row, key) and key not in came_out]
+    derived = {name for name in ("kappa", "lr", "momentum") if row.get(f"{name}_from") in ("theory", "spectrum")}
+    texts = [f"{key}={row[key]}" for key in keys.AXES if has_value(row, key) and key not in derived]
     name = row["optimizer"]
     own_settings = [
-        f"{name}.{key}={row[key]}" for key in OPTIMIZERS[name]().settings() if there(row, key) and key not in came_out
+        f"{name}.{key}={row[key]}"
+        for key in OPTIMIZERS[name]().settings()
+        if has_value(row, key) and key not in derived
     ]
-    return [*said, f"optimizers={name}", *own_settings]
+    return [*texts, f"optimizers={name}", *own_settings]
 
 
 AGAIN = {
@@ -369,12 +373,14 @@ def test_a_row_can_be_reproduced_from_its_columns(name, capsys, tmp_path, monkey
     rows = qs.sweep(**AGAIN[name]).to_dict("records")
     for number in np.random.default_rng(1).permutation(len(rows))[:10]:
         row = rows[number]
-        words = words_of(row)
-        code_, out, err = cli.main([*words, "--json"]), *capsys.readouterr()
-        assert code_ == 0, (words, err)
+        arguments = arguments_of(row)
+        code_, out, err = cli.main([*arguments, "--json"]), *capsys.readouterr()
+        assert code_ == 0, (arguments, err)
         (again,) = json.loads(out)["runs"]
-        assert again["steps_to_tol"] == (int(row["steps_to_tol"]) if there(row, "steps_to_tol") else None), words
-        assert again["loss"] == row["loss"], words
+        assert again["steps_to_tol"] == (int(row["steps_to_tol"]) if has_value(row, "steps_to_tol") else None), (
+            arguments
+        )
+        assert again["loss"] == row["loss"], arguments
 
 
 # ---- what a grid's cells are
@@ -746,12 +752,12 @@ def test_an_interrupted_sweep_continues(tmp_path, counted):
     kept = len(Store(tmp_path / "s.db"))
     assert 100 <= kept < 600
     counted.clear()
-    told = []
-    frame = qs.sweep(**asked, progress=lambda done, total: told.append(done))
+    counts = []
+    frame = qs.sweep(**asked, progress=lambda done, total: counts.append(done))
     assert len(counted) == 600 - kept
-    assert told == sorted(told)
-    assert told[0] > kept
-    assert told[-1] == 600
+    assert counts == sorted(counts)
+    assert counts[0] > kept
+    assert counts[-1] == 600
     assert len(frame) == 600
     fresh = qs.sweep(**asked | {"store": None})
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), fresh.drop(columns="seconds"))
@@ -971,8 +977,8 @@ def test_arguments_of_all_kinds_that_are_right():
     ids=lambda keys: " ".join(keys),
 )  # fmt: skip
 def test_too_many_cells_are_refused_at_once_without_being_counted_one_by_one(keys):
-    told = refusal(f"Grid.read({ {'case': '3', 'optimizers': 'gd,adam'} | keys })")
-    assert "cells, and the limit is 1,000,000: use fewer values, or give limit=" in told
+    message = refusal(f"Grid.read({ {'case': '3', 'optimizers': 'gd,adam'} | keys })")
+    assert "cells, and the limit is 1,000,000: use fewer values, or give limit=" in message
 
 
 @pytest.mark.parametrize("key", ["kappa", "max_steps", "seed"])

@@ -18,6 +18,7 @@ _Layout = tuple[bytes, struct.Struct, list[int], list[int], list[int]]  # names 
 
 
 def _plain(value: Any) -> Any:
+    """Bytes as a JSON value."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     raise TypeError(f"{type(value).__name__} cannot be stored")
@@ -62,13 +63,13 @@ class RowChecksums:
         return hashlib.blake2b(b"\0".join((key, head, packed, text, blob)), digest_size=CHECKSUM_SIZE).digest()
 
     def _layout(self, types: tuple[type, ...]) -> _Layout:
-        present = [(name, kind) for name, kind in zip(self.names, types, strict=True) if kind is not NoneType]
-        head = "\0".join(f"{name}:{kind.__name__}" for name, kind in present).encode("utf-8", "surrogateescape")
+        named = zip(self.names, types, strict=True)
+        head = "\0".join(f"{name}:{kind.__name__}" for name, kind in named if kind is not NoneType)
         form = struct.Struct("<" + "".join(STRUCT_CODES.get(kind, "") for kind in types))
         numbers, texts, blobs = (
             [index for index, kind in enumerate(types) if kind in kinds] for kinds in (STRUCT_CODES, (str,), (bytes,))
         )
-        return head, form, numbers, texts, blobs
+        return head.encode("utf-8", "surrogateescape"), form, numbers, texts, blobs
 
 
 def _is_default(value: Any, default: Any) -> bool:

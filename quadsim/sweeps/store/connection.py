@@ -34,15 +34,11 @@ def read_uri(path: Path, *, keep_wal: bool = False) -> str:
     media, a store without a WAL is opened as immutable: SQLite would need to create files beside it.
     """
     writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
-    mode = "rw" if writable and not keep_wal and _application_id(path) == APPLICATION_ID else "ro"
+    with open(path, "rb") as file:
+        ours = file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")  # not if it is still in the WAL
+    mode = "rw" if writable and ours and not keep_wal else "ro"
     immutable = not writable and not path.with_name(path.name + "-wal").exists()
     return f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
-
-
-def _application_id(path: Path) -> int:
-    """The application ID in the header of the database; 0 if it is not set or still in the WAL."""
-    with open(path, "rb") as file:
-        return int.from_bytes(file.read(72)[68:72], "big")
 
 
 def store_exists(path: Path) -> bool:
@@ -162,13 +158,9 @@ class CommitNote:
     @classmethod
     def parse(cls, text: str) -> CommitNote | None:
         """The note in the text of a lock file; None without a note whose checksum is right."""
-        for line in text.splitlines():
-            match line.split():
-                case [_, store, commits, rows, _] if commits.isdecimal() and rows.isdecimal():
-                    note = cls(store, int(commits), int(rows))
-                    if note.line() == line + "\n":
-                        return note
-        return None
+        found = re.search(r"^committed (\S+) ([0-9]+) ([0-9]+) ", text, re.MULTILINE)
+        note = cls(found[1], int(found[2]), int(found[3])) if found else None
+        return note if note is not None and note.line() in text else None
 
 
 def last_note(path: Path) -> CommitNote | None:
@@ -194,11 +186,10 @@ class WriterLock:
         try:
             self.previous = CommitNote.parse(self._lock.text())
             self._write(self.previous)
-        except OSError as error:
+        except BaseException as error:  # also KeyboardInterrupt: the caller has no reference to this lock yet
             self.release()
-            raise StoreError(error.errno, error.strerror, str(lock_path(path))) from None
-        except BaseException:  # KeyboardInterrupt: the caller has no reference to this lock yet
-            self.release()
+            if isinstance(error, OSError):
+                raise StoreError(error.errno, error.strerror, str(lock_path(path))) from None
             raise
 
     def note(self, note: CommitNote) -> None:

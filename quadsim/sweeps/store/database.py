@@ -15,7 +15,7 @@ import itertools
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,20 +25,15 @@ from quadsim._files import FileLock
 from quadsim._validation import InputError, shown
 from quadsim.sweeps.store import connection, wal
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
-from quadsim.sweeps.store.connection import SCHEMA_VERSION, StoreError, WriterLock
-from quadsim.sweeps.store.tables import (
-    CHECKSUM_COLUMN,
-    ROWS_PER_FETCH,
-    SWEEP_COLUMNS,
-    insert_into,
-    quoted,
-)
+from quadsim.sweeps.store.connection import StoreError, WriterLock
+from quadsim.sweeps.store.tables import CHECKSUM_COLUMN, SWEEP_COLUMNS, insert_into, quoted
 from quadsim.sweeps.store.text import printable
 from quadsim.sweeps.store.verify import KEY_HALF, VerifiedStore
 
 if TYPE_CHECKING:
     import pandas as pd
 
+ROWS_PER_FETCH = 20_000  # rows
 MAX_COLUMNS_PER_QUERY = 200  # SQLite returns at most 2,000 values
 
 
@@ -154,9 +149,7 @@ class Store(VerifiedStore):
     def _query(self, sql: str) -> Iterator[tuple]:
         with self._store_errors():
             self._verify_new_rows()
-            cursor = self._execute(sql)
-            while batch := cursor.fetchmany(ROWS_PER_FETCH):
-                yield from batch
+            yield from self._execute(sql)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -203,8 +196,8 @@ class Store(VerifiedStore):
             self._insert_rows(rows, names)
             new = self._connection.total_changes - before - removed
             self._totals = replace(self._totals, rows=self._totals.rows + new - removed)
-            if sweep is not None and new:
-                self._update_sweep(sweep, lambda one: {"done": (one["done"] or 0) + new})
+            if new and (record := self._sweep(sweep)) is not None:
+                self._upsert_sweep(record | {"done": (record["done"] or 0) + new})
             return new
 
     def _add_columns(self, rows: list[dict[str, Any]], defaults: dict[str, Any]) -> dict[str, str]:
@@ -225,7 +218,7 @@ class Store(VerifiedStore):
         defaults = self._defaults()
         for columns, some in by_columns.items():
             checksums = RowChecksums(columns, defaults)
-            insert = insert_into("cells", [quoted(name) for name in ("key", CHECKSUM_COLUMN, *columns)], "OR IGNORE")
+            insert = insert_into("cells", ("key", CHECKSUM_COLUMN, *columns), "OR IGNORE")
             ordered = ((key, [values[name] for name in columns]) for key, values in some)
             self._connection.executemany(insert, ((key, checksums.of(key, row), *row) for key, row in ordered))
 
@@ -253,16 +246,12 @@ class Store(VerifiedStore):
 
     def varying(self) -> list[str]:
         """The columns with more than one value; NULL counts as a value."""
-        names = self.columns()
-        everything, found = len(self), []
+        names, values = self.columns(), list[Any]()
         for start in range(0, len(names), MAX_COLUMNS_PER_QUERY):
-            some = names[start : start + MAX_COLUMNS_PER_QUERY]
-            selected = ", ".join(f"min({c}), max({c}), count({c})" for c in map(quoted, some))
-            [values] = self._query(f"SELECT {selected} FROM cells")
-            for name, low, high, count in zip(some, values[::3], values[1::3], values[2::3], strict=True):
-                if low != high or 0 < count < everything:
-                    found.append(name)
-        return found
+            columns = map(quoted, names[start : start + MAX_COLUMNS_PER_QUERY])
+            differs = ", ".join(f"min({c}) <> max({c}) OR count({c}) BETWEEN 1 AND count(*) - 1" for c in columns)
+            values += next(self._query(f"SELECT {differs} FROM cells"))
+        return [name for name, differs in zip(names, values, strict=True) if differs]
 
     def tally(self, column: str) -> dict[Any, int]:
         """The number of rows with each value of a column, most frequent first."""
@@ -289,7 +278,7 @@ class Store(VerifiedStore):
         return found
 
     def _sweeps(self) -> list[dict[str, Any]]:
-        names = ", ".join(SWEEP_COLUMNS if self._schema == SCHEMA_VERSION else (*SWEEP_COLUMNS[:-1], "NULL"))
+        names = ", ".join(SWEEP_COLUMNS if self.checked else (*SWEEP_COLUMNS[:-1], "NULL"))
         rows = self._query(f"SELECT {names} FROM sweeps ORDER BY rowid")
         return [dict(zip(SWEEP_COLUMNS, row, strict=True)) for row in rows]
 
@@ -306,32 +295,27 @@ class Store(VerifiedStore):
         codes: dict[bytes, dict[str, Any]] | None = None,
     ) -> None:
         """Record that a sweep starts or continues: its keys, its axes, its fingerprints by code half."""
-        state = {"ended": None, "done": done}
         texts = {"keys": json.dumps(keys), "swept": json.dumps(swept), "versions": json.dumps(versions)}
+        new = {"name": name, "command": command, "cells": cells, "began": _now(), **texts}
         with self._transaction():
-            if not self._update_sweep(name, lambda _: state):
-                self._upsert_sweep(
-                    {"name": name, "command": command, "cells": cells, "began": _now(), **texts, **state}
-                )
+            self._upsert_sweep({**(self._sweep(name) or new), "ended": None, "done": done})
             self._insert_codes((code, json.dumps(parts, sort_keys=True)) for code, parts in (codes or {}).items())
         self._execute("PRAGMA wal_checkpoint(PASSIVE)")  # so that a damaged WAL cannot lose the tables
 
     def end(self, name: str) -> None:
         """Record that a sweep is complete."""
         with self._transaction():
-            self._update_sweep(name, lambda _: {"ended": _now()})
+            if (record := self._sweep(name)) is not None:
+                self._upsert_sweep(record | {"ended": _now()})
 
-    def _update_sweep(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
-        """Update values of a sweep; whether one of this name exists."""
-        sweep = next((one for one in self._sweeps() if one["name"] == name), None)
-        if sweep is not None:
-            self._upsert_sweep(sweep | change(sweep))
-        return sweep is not None
+    def _sweep(self, name: str | None) -> dict[str, Any] | None:
+        """The record of the sweep of this name."""
+        return next((record for record in self._sweeps() if record["name"] == name), None)
 
     def codes(self) -> dict[bytes, dict[str, Any]]:
         """The fingerprints of the code that computed rows, by the code half of their keys."""
         found = {}
-        for code, text in self._query("SELECT code, parts FROM codes") if self._schema == SCHEMA_VERSION else ():
+        for code, text in self._query("SELECT code, parts FROM codes") if self.checked else ():
             with suppress(ValueError, TypeError, RecursionError):
                 parts = json.loads(text)
                 if isinstance(parts, dict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
 from quadsim.sweeps.store.connection import APPLICATION_ID, SCHEMA_VERSION, CommitNote, WriterLock, store_error
 
-ROWS_PER_FETCH = 20_000  # rows
 CHECKSUM_COLUMN = "(checksum)"  # no setting of an optimizer can have this name
 SWEEP_COLUMNS = ("name", "command", "keys", "swept", "cells", "versions", "began", "ended", "done")
 CHECKED_COLUMNS = {"sweeps": SWEEP_COLUMNS, "codes": ("code", "parts")}  # what the checksums of these tables cover
@@ -41,15 +40,19 @@ class Tables:
 
     path: Path
     damage: Damage
-    checked = True
     _connection: sqlite3.Connection
     _schema = 0  # version; 0 without tables
     _totals: Totals
     _lock: WriterLock | None = None
     _initial_columns: tuple[str, ...] = ()  # of `cells` in a new store
 
+    @property
+    def checked(self) -> bool:
+        """Whether its rows have checksums, which schema 1 has not."""
+        return self._schema == SCHEMA_VERSION
+
     def _create_tables(self) -> None:
-        if self._schema == SCHEMA_VERSION:
+        if self.checked:
             return
         self._totals = Totals(secrets.token_hex(8))
         checksum_column = f"{quoted(CHECKSUM_COLUMN)} BLOB"
@@ -80,7 +83,8 @@ class Tables:
     def _add_checksums(self) -> None:
         """Compute the checksums of all rows of a store of schema 1."""
         sums = self._row_checksums()
-        known = [(sums.of(key, values), number) for number, key, _, *values in self._execute(self._scan(sums.names))]
+        rows = self._execute(self._scan("cells", ["key", *sums.names]))
+        known = [(sums.of(key, values), number) for number, _, key, *values in rows]
         self._connection.executemany(f"UPDATE cells SET {quoted(CHECKSUM_COLUMN)} = ? WHERE rowid = ?", known)
         for row in self._execute(f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps").fetchall():
             self._upsert_sweep(dict(zip(SWEEP_COLUMNS, row, strict=True)))
@@ -110,10 +114,9 @@ class Tables:
             try:
                 self._execute("BEGIN IMMEDIATE")
                 yield
-                counts: dict[str, Any] = {table: self._count(table) for table in CHECKED_COLUMNS}
-                commits, tables = before.commits + 1, self._schema_checksum()
-                self._totals = replace(self._totals, **counts, commits=commits, tables=tables)
-                values = asdict(self._totals)
+                values = asdict(self._totals) | {table: self._count(table) for table in CHECKED_COLUMNS}
+                values |= {"commits": before.commits + 1, "tables": self._schema_checksum()}
+                self._totals = Totals(**values)
                 changes = ", ".join(f"{name} = ?" for name in (*values, "checksum"))
                 self._execute(f"UPDATE totals SET {changes}", [*values.values(), checksum(values)])
                 self._execute("COMMIT")
@@ -138,15 +141,14 @@ class Tables:
         names = [name for _, name, *_ in self._execute("PRAGMA table_info(cells)")]
         return [name for name in names if name not in ("key", CHECKSUM_COLUMN)]
 
-    def _scan(self, names: list[str], where: str = "") -> str:
-        sums = quoted(CHECKSUM_COLUMN) if self._schema == SCHEMA_VERSION else "NULL"
-        wanted = ", ".join(["rowid", "key", sums, *map(quoted, names)])
-        return f"SELECT {wanted} FROM cells NOT INDEXED {where}"
+    def _scan(self, table: str, names: Iterable[str], where: str = "") -> str:
+        """The query for rowids, checksums and these columns, in the order of the table."""
+        columns = ", ".join(map(quoted, ("rowid", CHECKSUM_COLUMN, *names)))
+        return f"SELECT {columns} FROM {table} NOT INDEXED {where}"
 
     def _upsert_sweep(self, one: dict[str, Any]) -> None:
-        values = [one[name] for name in SWEEP_COLUMNS]
-        names = (*SWEEP_COLUMNS, quoted(CHECKSUM_COLUMN))
-        changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        values, names = [one[name] for name in SWEEP_COLUMNS], (*SWEEP_COLUMNS, CHECKSUM_COLUMN)
+        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names[1:])
         insert = insert_into("sweeps", names)
         self._execute(f"{insert} ON CONFLICT (name) DO UPDATE SET {changes}", (*values, checksum(values)))
 
@@ -163,7 +165,7 @@ def _read_literal(text: str) -> Any:
 
 def insert_into(table: str, names: Sequence[str], conflict: str = "") -> str:
     """The statement that inserts a row with these columns."""
-    return f"INSERT {conflict} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    return f"INSERT {conflict} INTO {table} ({', '.join(map(quoted, names))}) VALUES ({', '.join('?' * len(names))})"
 
 
 def quoted(name: str) -> str:

@@ -32,37 +32,30 @@ def fault(path: Path) -> str | None:
         return None
     if len(data) < HEADER:
         return "its header is cut short"
-    magic, _, page, _, *salts = struct.unpack(">6I", data[:24])
-    if magic & ~1 != MAGIC or page < 512 or page > 65536 or page & (page - 1):
-        return "its header is damaged"
-    order = ">" if magic & 1 else "<"
+    magic, _, page = struct.unpack(">3I", data[:12])
+    order, salts = ">" if magic & 1 else "<", data[16:24]
     sums = _summed(data[:24], order, 0, 0)
-    if struct.pack(">2I", *sums) != data[24:HEADER]:
+    valid_page = 512 <= page <= 65536 and not page & (page - 1)
+    if magic & ~1 != MAGIC or not valid_page or struct.pack(">2I", *sums) != data[24:HEADER]:
         return "its header is damaged"
-    count = (len(data) - HEADER) // (FRAME + page)
-    for number in range(count):
-        at = HEADER + number * (FRAME + page)
-        frame = data[at : at + FRAME + page]
-        frame_salts = list(struct.unpack(">2I", frame[8:16]))
-        if frame_salts != salts:
-            rest = range(number + 1, count)
-            current = any(_salts(data, HEADER + k * (FRAME + page)) == salts for k in rest)
-            older = 0 < (salts[0] - frame_salts[0]) & 0xFFFFFFFF < MAX_OLDER_LOGS
-            return f"frame {number + 1} of {count} is damaged" if current or not older else None
+    size = FRAME + page
+    frames = [data[at : at + size] for at in range(HEADER, len(data) - size + 1, size)]
+    for number, frame in enumerate(frames, start=1):
+        fault = f"frame {number} of {len(frames)} is damaged"
+        if frame[8:16] != salts:
+            current = any(later[8:16] == salts for later in frames[number:])
+            age = int.from_bytes(salts[:4], "big") - int.from_bytes(frame[8:12], "big")
+            return fault if current or not 0 < age & 0xFFFFFFFF < MAX_OLDER_LOGS else None
         sums = _summed(frame[FRAME:], order, *_summed(frame[:8], order, *sums))
         if struct.pack(">2I", *sums) != frame[16:FRAME]:
-            return f"frame {number + 1} of {count} is damaged"
+            return fault
     return None
-
-
-def _salts(data: bytes, at: int) -> list[int]:
-    return list(struct.unpack(">2I", data[at + 8 : at + 16]))
 
 
 def _summed(data: bytes, order: str, first: int, second: int) -> tuple[int, int]:
     """SQLite's checksum of some bytes, continued from ``first`` and ``second``."""
-    words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
-    for one, two in zip(words, words, strict=True):
+    numbers = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for one, two in zip(numbers, numbers, strict=True):
         first = (first + one + second) & 0xFFFFFFFF
         second = (second + two + first) & 0xFFFFFFFF
     return first, second

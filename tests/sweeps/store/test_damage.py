@@ -116,7 +116,7 @@ def test_150_stores_with_flipped_bits_export_no_wrong_value_and_lose_no_row_sile
     monkeypatch.chdir(tmp_path)
     good = {path: exported(copied(path, tmp_path / path.parent.name), tmp_path / "r.csv") for path in (whole, killed)}
     assert [code for code, _ in good.values()] == [0, 0]
-    found = dict.fromkeys(("same", "told", "refused"), 0)
+    found = dict.fromkeys(("same", "reported", "refused"), 0)
     for number in range(part * 25, part * 25 + 25):
         rng, logged = random.Random(number), part >= 4
         source = killed if logged else whole
@@ -132,9 +132,9 @@ def test_150_stores_with_flipped_bits_export_no_wrong_value_and_lose_no_row_sile
             assert err.count("\n") == 1, number
             assert len(err) <= 201, number
             assert all(row in good[source][1] for row in rows or []), number
-            found["told" if rows is not None else "refused"] += 1
+            found["reported" if rows is not None else "refused"] += 1
         shutil.rmtree(tmp_path / "damaged")
-    assert found["told"] + found["refused"] >= 5  # the flips do hit something
+    assert found["reported"] + found["refused"] >= 5  # the flips do hit something
 
 
 def test_most_rows_of_a_damaged_file_stay_readable(whole, tmp_path):
@@ -158,9 +158,9 @@ def test_a_changed_value_is_named_and_left_out_and_a_sweep_computes_it_again(com
     sql("s.db", "UPDATE cells SET loss = loss * (1 + 3e-16) WHERE rowid IN (3, 7)")  # the last bit
     with closing(sqlite3.connect("s.db")) as base:
         keys = [key.hex() for (key,) in base.execute("SELECT key FROM cells WHERE rowid IN (3, 7)")]
-    for words in ("status s.db", "export s.db out=some.csv", "plot s.db", "merge s.db store=other.db"):
-        code, _, err = command(words)
-        assert (code, err.count("\n")) == (1, 1), (words, err)
+    for arguments in ("status s.db", "export s.db out=some.csv", "plot s.db", "merge s.db store=other.db"):
+        code, _, err = command(arguments)
+        assert (code, err.count("\n")) == (1, 1), (arguments, err)
         assert "2 damaged rows" in err
         assert all(key[: 2 * KEY_HALF] in err for key in keys)
     code, rows = exported(Path("s.db"), Path("rows.csv"))

@@ -29,9 +29,9 @@ def drag(g, lr=1e-4):
 """
 
 
-def command(folder, words, package=PACKAGE, timeout=60):
+def command(folder, arguments, package=PACKAGE, timeout=60):
     """Run a command line in a separate process."""
-    return run([sys.executable, "-m", "quadsim", *words.split(" ")], folder, package, timeout)
+    return run([sys.executable, "-m", "quadsim", *arguments.split(" ")], folder, package, timeout)
 
 
 def python(folder, statement, code=0):

@@ -60,22 +60,22 @@ def test_no_command_loads_the_rules_that_a_store_names(command, tmp_path, forgot
     assert (tmp_path / "loaded").exists()  # the control: the file does leave a trace
     OPTIMIZERS.pop("drag")
     (tmp_path / "loaded").unlink()
-    for words in ("status s.db", "export s.db out=rows.csv", "merge s.db store=new.db", "plot s.db",
+    for arguments in ("status s.db", "export s.db out=rows.csv", "merge s.db store=new.db", "plot s.db",
                   "sweep case=3 optimizers=gd max_steps=20 seed=0..1 store=s.db", "status s.db --json"):  # fmt: skip
-        code, out, err = command(words)
-        assert code == 0, (words, err)
-        assert not (tmp_path / "loaded").exists(), words
+        code, out, err = command(arguments)
+        assert code == 0, (arguments, err)
+        assert not (tmp_path / "loaded").exists(), arguments
         assert "drag" not in OPTIMIZERS
-    told = json.loads(out)
-    assert (told["reusable"], told["stale"]) == (2, {})
-    assert told["unchecked"] == {"the rule drag is not loaded: rules=FILE checks it": 2}
-    assert [(one["done"], one["cells"]) for one in told["sweeps"]] == [(4, 4), (2, 2)]
-    told = json.loads(command("status s.db rules=rules.py --json")[1])
+    status = json.loads(out)
+    assert (status["reusable"], status["stale"]) == (2, {})
+    assert status["unchecked"] == {"the rule drag is not loaded: rules=FILE checks it": 2}
+    assert [(one["done"], one["cells"]) for one in status["sweeps"]] == [(4, 4), (2, 2)]
+    status = json.loads(command("status s.db rules=rules.py --json")[1])
     assert (tmp_path / "loaded").exists()
-    assert (told["reusable"], told["unchecked"]) == (4, {})
+    assert (status["reusable"], status["unchecked"]) == (4, {})
     (tmp_path / "rules.py").write_text(RULES.replace("lr * g", "2 * lr * g"))
-    told = json.loads(command("status s.db rules=rules.py --json")[1])
-    assert (told["reusable"], told["stale"]) == (2, {"the rule drag changed": 2})
+    status = json.loads(command("status s.db rules=rules.py --json")[1])
+    assert (status["reusable"], status["stale"]) == (2, {"the rule drag changed": 2})
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_store_with_more_than_its_tables_is_refused(command, statement):
     with closing(sqlite3.connect("s.db")) as base:
         base.execute(statement)
     before = Path("s.db").read_bytes()
-    for words in ("status s.db", "export s.db out=r.csv", "merge s.db store=new.db", f"{SWEEP} store=s.db"):
-        code, out, err = command(words)
+    for arguments in ("status s.db", "export s.db out=r.csv", "merge s.db store=new.db", f"{SWEEP} store=s.db"):
+        code, out, err = command(arguments)
         assert (code, out, err.count("\n"), "damaged" in err) == (2, "", 1, True)
     assert Path("s.db").read_bytes() == before
 
@@ -118,8 +118,8 @@ def test_a_table_with_another_definition_is_refused(command, columns, after):
         base.execute(f'CREATE TABLE cells (key BLOB NOT NULL UNIQUE, "(checksum)" BLOB, {columns}){after}')
         base.execute("INSERT INTO cells (key) VALUES (x'01')")
         base.commit()
-    for words in ("status s.db", "export s.db out=r.csv", "merge s.db store=new.db", f"{SWEEP} store=s.db"):
-        code, out, err = command(words)
+    for arguments in ("status s.db", "export s.db out=r.csv", "merge s.db store=new.db", f"{SWEEP} store=s.db"):
+        code, out, err = command(arguments)
         assert (code, out, err.count("\n"), "damaged" in err) == (2, "", 1, True)
 
 
@@ -169,15 +169,15 @@ def test_no_command_shows_control_or_bidi_characters_of_a_store(command, tmp_pat
         versions={BAD: BAD},
     )
     assert hidden(BAD)
-    for words in ("status s.db", "status s.db --json", "export s.db out=rows.csv", "merge s.db store=new.db --json",
+    for arguments in ("status s.db", "status s.db --json", "export s.db out=rows.csv", "merge s.db store=new.db --json",
                   "export s.db out=rows.parquet", "plot s.db --json", "plot s.db optimizers=none", "plot s.db y=none",
                   "plot s.db x=column\u202e", f"{SWEEP} store=s.db"):  # fmt: skip
-        code, out, err = command(words)
-        assert code in (0, 1, 2), words
-        assert hidden(out) | hidden(err) == set(), words
-    told = json.loads(command("status s.db --json")[1])
-    assert told["sweeps"][0]["command"] == printable(BAD)
-    assert f"o{BAD}" in told["optimizer"]  # JSON escapes, and loses nothing
+        code, out, err = command(arguments)
+        assert code in (0, 1, 2), arguments
+        assert hidden(out) | hidden(err) == set(), arguments
+    status = json.loads(command("status s.db --json")[1])
+    assert status["sweeps"][0]["command"] == printable(BAD)
+    assert f"o{BAD}" in status["optimizer"]  # JSON escapes, and loses nothing
     for path in (*tmp_path.rglob("*.csv"), *tmp_path.rglob("*.json"), *tmp_path.rglob("*.svg")):
         assert hidden(path.read_text(encoding="utf-8")) == set(), path
     assert list(tmp_path.rglob("*.csv"))
@@ -313,9 +313,9 @@ def test_sweeps_with_other_values_are_reported(command, change):
         row = base.execute(f"SELECT {names} FROM sweeps").fetchone()
         base.execute('UPDATE sweeps SET "(checksum)" = ?', (checksum(list(row)),))
         base.commit()
-    for words in ("status s.db", "plot s.db", "merge s.db store=new.db", "export s.db out=r.csv"):
-        code, _, err = command(words)
-        assert code in (0, 2), words
+    for arguments in ("status s.db", "plot s.db", "merge s.db store=new.db", "export s.db out=r.csv"):
+        code, _, err = command(arguments)
+        assert code in (0, 2), arguments
         assert code == 0 or err.count("\n") == 1
     assert command("status s.db")[0] == 2
 
@@ -330,12 +330,12 @@ LOOPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", LOOPS)
-def test_a_loop_of_links_is_refused_in_one_line(command, tmp_path, words):
+@pytest.mark.parametrize("arguments", LOOPS)
+def test_a_loop_of_links_is_refused_in_one_line(command, tmp_path, arguments):
     made("g.db", [{}])
     (tmp_path / "loop").symlink_to("loop")
     before = written(tmp_path)
-    code, out, err = command(words)
+    code, out, err = command(arguments)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert written(tmp_path) == before
 
@@ -348,8 +348,8 @@ def test_a_full_disk_names_the_file_and_leaves_no_lock(command, tmp_path, monkey
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(connection.FileLock, "write", full)
-    for words in ("merge g.db store=m.db", f"{SWEEP} store=m.db"):
-        code, out, err = command(words)
+    for arguments in ("merge g.db store=m.db", f"{SWEEP} store=m.db"):
+        code, out, err = command(arguments)
         assert (code, out) == (1, ""), err
         assert err.startswith("quadsim: No space left on device: ")
         assert err.endswith("m.db.lock\n")
@@ -373,14 +373,14 @@ def test_a_merge_that_fails_leaves_no_new_store(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     ["plot nowhere.db out=a/../x.db", f"{SWEEP} store=a/../x.db", "plot g.db out=a/../x.db y=no",
      "export g.db out=a/../x.db", "export g.db out=a/../r.csv", "merge g.db store=a/../x.db", "case=9 out=a/../x.db"],
 )  # fmt: skip
-def test_failed_commands_leave_no_folder(command, tmp_path, words):
+def test_failed_commands_leave_no_folder(command, tmp_path, arguments):
     made("g.db", [{}])
     before = written(tmp_path)
-    assert command(words)[0] == 2
+    assert command(arguments)[0] == 2
     assert written(tmp_path) == before
 
 

@@ -260,16 +260,16 @@ def test_random_bytes_in_a_store_are_reported_in_one_sentence_or_change_a_value(
         at, count = rng.randrange(len(data)), rng.choice([1, 8, 200])
         data[at : at + count] = rng.randbytes(len(data[at : at + count]))
     path.write_bytes(data)
-    told = None
+    message = None
     try:
         with Store(path) as store:
             store.frame()
             store.sweeps()
             store.tally("status")
     except (InputError, StoreError) as error:
-        told = str(error)
-    if told is not None:
-        assert "\n" not in told
+        message = str(error)
+    if message is not None:
+        assert "\n" not in message
         assert path.read_bytes() == data
 
 
@@ -386,12 +386,12 @@ def test_odd_names_are_names(folder, name):
 
 
 def merged(target, *others):
-    told = []
+    counts = []
     with Store.writing(target) as store:
         for other in others:
             with Store(other) as one:
-                told.append(merge(store, one))
-    return told
+                counts.append(merge(store, one))
+    return counts
 
 
 def test_a_row_takes_the_place_of_the_same_cell_by_other_code(folder):
