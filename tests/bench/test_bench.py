@@ -48,6 +48,7 @@ def solved(task, steps):
     return np.stack(runs, axis=1).reshape(task.starts.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("contestant", slow_among([loops.QUADSIM, *PEERS], *EXTRAS), ids=lambda one: one.name)
@@ -162,6 +163,7 @@ def test_a_plan_is_split_into_jobs():
     assert plan.total() == 2 * 8 + 2 + len(starts.plan(["numpy"]))
 
 
+@pytest.mark.slow
 def test_the_command_prints_draws_and_writes(command, tmp_path):
     words = "sizes=2x2,3×1 lanes=1,3 threads=1 peers=numpy seconds=0.001 rounds=1 parts=steps out=there"
     code, out, err = command(f"bench {words}")

@@ -148,6 +148,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "where", "name", "broken"),
     [

@@ -40,6 +40,7 @@ def scaled(function, factor):
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "name", "factor"),
     [
@@ -74,6 +75,7 @@ def median_samples():
     return verification.run_draws(claims.LEDGER["2-medians"], 0, 500, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

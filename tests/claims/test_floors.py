@@ -51,6 +51,7 @@ def scaled(function, factor, field=None):
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "room", "name", "factor", "field", "verdict"),
     [
@@ -83,6 +84,7 @@ def test_broken_theory_is_caught(claim, room, name, factor, field, verdict, monk
     assert found.verdict == verdict, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "name", "value"),
     [

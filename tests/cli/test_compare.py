@@ -23,6 +23,7 @@ def written(folder):
 QUICK = ("seed=0..5", "max_steps=60")
 
 
+@pytest.mark.slow
 def test_compare_prints_draws_and_writes(command, tmp_path):
     code, out, err = command("compare", "case=3,4", "batch=3", "optimizers=sgd,signum,adam", *QUICK)
     assert (code, err) == (0, "")

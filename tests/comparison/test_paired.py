@@ -142,6 +142,7 @@ def test_without_tuning_the_interval_is_two_order_statistics():
     assert made.summary["lr_range"].isna().all()
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_choice_of_the_learning_rate():
     """It contains the interval at the tuned rates, and is wider where resampled tuning seeds choose others."""
     wider = 0
@@ -203,6 +204,7 @@ def test_rules_with_the_same_distribution_do_not_differ(rules):
     assert same_lr < 15  # control: tuning chooses different learning rates
 
 
+@pytest.mark.slow
 def test_two_parametrizations_of_one_method_do_not_differ(rules):
     """Their grids differ, so one comes nearer to the stability limit: a finer grid would make up for that."""
     named = {"heavy-ball": qs.HeavyBall(momentum=0.8), "averaged": rules["averaged"]}
@@ -215,6 +217,7 @@ def test_two_parametrizations_of_one_method_do_not_differ(rules):
     assert not row["low"] <= 0 <= row["high"]  # control: without the slack it would count as a difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "how"),
     [

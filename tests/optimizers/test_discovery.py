@@ -88,6 +88,7 @@ def planted(tmp_path_factory):
     return python
 
 
+@pytest.mark.slow
 def test_a_new_file_is_registered_exported_drawn_and_run_by_both_engines(planted):
     seen = json.loads(planted("-c", LOOK))
     assert seen["registered"]

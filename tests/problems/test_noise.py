@@ -47,6 +47,7 @@ def test_gd_under_noise_is_the_numpy_loop(name, how):
     assert run.seed == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", NOISES[:2] + NOISES[-1:], ids=str)
 def test_the_noise_of_a_run_depends_on_its_seed_alone(how, count, fastest_kernels):

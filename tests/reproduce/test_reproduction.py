@@ -108,6 +108,7 @@ LONG_CHECKS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_among(ORDER, *LONG_CHECKS))
 def test_every_check_fails_on_a_planted_change(name):
     """For each decided verdict some change of the data gives another one."""
@@ -478,6 +479,7 @@ def test_swapped_cases_are_detected(monkeypatch):
     assert found["Case 1"] == "reproduced"
 
 
+@pytest.mark.slow
 def test_a_wrong_learning_rate_is_detected(monkeypatch):
     """Adam runs at 1.05 times the learning rate in the table: its floor is then 10 % above the law."""
     one = loaded("adam_floor")

@@ -129,6 +129,7 @@ def test_a_run_says_which_arrangement_it_is(command):
         assert "arrangement" not in command(line)[1]
 
 
+@pytest.mark.slow
 def test_a_comparison_says_which_arrangement_it_is(command):
     line = "compare case=3 heterogeneity=0.5 optimizers=gd,signgd seed=0..5 tuning_seed=6..7 max_steps=5 lrs=0.01,0.1"
     assert "heterogeneity 0.5 (arrangement 3 of 5)" in command(f"{line} refine=0 extend=0")[1].replace("\n", " ")

@@ -183,6 +183,7 @@ def seen(tmp_path_factory, copy):
     return json.loads(python(folder, "-c", WORKER).stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACED)
 def test_every_module_that_a_cell_runs_is_in_its_fingerprint(seen, name):
     assert set(seen["executed"][name]) >= {
@@ -194,6 +195,7 @@ def test_every_module_that_a_cell_runs_is_in_its_fingerprint(seen, name):
     assert set(seen["executed"][name]) - set(seen["fingerprints"][name]) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
 def test_an_edit_of_a_module_that_a_cell_runs_changes_its_key(seen, name):
     changed = {module for module, cells in seen["changed"].items() if name in cells}
@@ -202,6 +204,7 @@ def test_an_edit_of_a_module_that_a_cell_runs_changes_its_key(seen, name):
     assert (changed >= TEMPLATES) == (CELLS[name].get("engine") == "compiled" or "max_steps" in CELLS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
 def test_an_edit_of_code_that_a_cell_does_not_use_leaves_its_key(seen, name):
     changed = {module for module, cells in seen["changed"].items() if name in cells}
@@ -233,6 +236,7 @@ def test_an_edit_of_code_that_a_cell_does_not_use_leaves_its_key(seen, name):
     assert ("optimizers.user_rules" in changed) == (name == "user's rule")
 
 
+@pytest.mark.slow
 def test_editing_lion_leaves_the_rows_of_gd_valid(seen):
     assert set(seen["changed"]["optimizers.lion"]) == {"lion compiled"}
     assert {"adam compiled", "adam-mini compiled", "adasgd compiled", "skip-update compiled", "magma compiled"} <= set(
@@ -249,6 +253,7 @@ def with_other_layout(text):
     return "# words\n" + ast.unparse(tree)
 
 
+@pytest.mark.slow
 def test_layout_comments_and_docstrings_change_no_key(seen, copy, tmp_path):
     folder = tmp_path / "here"
     shutil.copytree(copy, folder)
@@ -313,6 +318,7 @@ INDIRECT = {  # files that are added or changed first, and an edit after which r
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INDIRECT)
 def test_code_that_is_reached_indirectly_is_in_the_key(copy, tmp_path, name):
     added, imports, file, old, new = INDIRECT[name]

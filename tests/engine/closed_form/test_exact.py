@@ -139,6 +139,7 @@ def test_a_coarse_record_finds_the_same_step():
         assert_array_equal(coarse.w, fine.w)
 
 
+@pytest.mark.slow
 def test_frozen_adam_s_first_step_below_tol_is_found_where_modes_cancel():
     """Long runs of few modes whose gradients are far from orthogonal; brute force evaluates every step."""
     rng = np.random.default_rng(0)
@@ -492,6 +493,7 @@ def test_errors_name_the_bad_input(call, message, check_refused):
     check_refused(lambda: call(PROBLEMS[3]), message)
 
 
+@pytest.mark.slow
 def test_a_missing_momentum_or_lr_is_the_best_one_for_the_other():
     """By grid search: no other momentum for that lr, or lr for that momentum, has a smaller asymptotic rate."""
     problem = qs.BlockQuadratic.from_spectra([[1.0, 5.0, 30.0]], rotation=0)

@@ -128,6 +128,7 @@ WRITABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", [False, True], ids=["directly", "through a link"])
 @pytest.mark.parametrize("what", [*(pytest.param(what, marks=as_root) for what in FOREIGN), *WRITABLE])
 def test_a_folder_that_others_can_write_is_not_used(cache, identity, monkeypatch, caplog, tmp_path_factory, what, link):

@@ -108,6 +108,7 @@ def exported(path, out):
 LOGGED = ("", "-wal", ".lock"), ("", "-wal")  # the second: a copy without the note of what was committed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(6))
 def test_150_stores_with_flipped_bits_export_no_wrong_value_and_lose_no_row_silently(
     whole, killed, tmp_path, monkeypatch, part, capsys

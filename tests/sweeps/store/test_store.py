@@ -246,6 +246,7 @@ def test_an_empty_file_is_no_store_but_can_become_one(folder):
     assert len(qs.sweep(**GRID, store="s.db")) == 24
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=60)
 def test_random_bytes_in_a_store_are_reported_in_one_sentence_or_change_a_value(tmp_path_factory, seed):
