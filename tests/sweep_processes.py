@@ -18,9 +18,9 @@ from quadsim.sweeps.store.database import CHECKSUM_COLUMN
 
 PATIENCE = 120.0  # seconds to wait for an event, on a busy machine
 COMMON = {"case": "3,4", "kappa": "10:1e6:log10", "optimizers": "gd,frozen-adam,heavy-ball,adam,signum"}
-SHORT = {**COMMON, "seed": "0..3", "max_steps": "3e5"}  # 400 cells
+SHORT = {**COMMON, "seed": "0..3", "max_steps": "1e5"}  # 400 cells
 FULL = {**COMMON, "seed": "0..19", "max_steps": "4e5"}  # 2,000 cells
-SLOW = {**COMMON, "seed": "0..3", "max_steps": "1e6"}  # 400 cells that take some seconds: to be interrupted
+SLOW = {**COMMON, "seed": "0..3", "max_steps": "4e5"}  # 400 cells that take some seconds: to be interrupted
 POISON = 2  # the seed whose cells kill the process that runs them
 
 

@@ -227,6 +227,7 @@ class DaskExecutor:
 
     def result(self, future: Any) -> Done:
         from distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
         try:
             return future.result(timeout=TIMEOUT_SECONDS)
@@ -235,7 +236,8 @@ class DaskExecutor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # CancelledError is no Exception
-            if future.status in ("cancelled", "lost") or self._client.status != "running":
+            closed = isinstance(error, CommClosedError)  # noticed before the client's status changes
+            if closed or future.status in ("cancelled", "lost") or self._client.status != "running":
                 raise self._lost() from error
             detail = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise ExecutorLostError(f"a worker of cluster={self._name} cannot run it ({detail})") from error

@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sweep_processes import (
@@ -41,10 +42,11 @@ import quadsim as qs
 from quadsim._validation import InputError
 from quadsim.cli import main as cli
 from quadsim.sweeps import cluster, runner
+from quadsim.sweeps.executors import ExecutorLostError
 from quadsim.sweeps.grid import Grid
 from quadsim.sweeps.store.database import Store
 
-pytest.importorskip("distributed")
+CommClosedError = pytest.importorskip("distributed").comm.CommClosedError
 pytestmark = pytest.mark.slow
 
 SMALL = {"case": "3,4", "kappa": "10,1e3", "optimizers": "gd,frozen-adam,adam", "seed": "0..4"}  # 60 cells
@@ -132,6 +134,26 @@ def test_a_poison_cell_costs_its_own_row_and_nothing_else(tmp_path):
         dask = cluster.connect(grid, "local:2", work=end_at_poison)
         assert runner.run(grid, store, executor=dask) == grid.cells
     check_poison(tmp_path / "poison.db", tmp_path / "peace.db", grid, "every worker that ran it ended abruptly")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (CommClosedError("Stream is closed"), "the scheduler of cluster=tcp://a:1 is gone"),
+        (ValueError("no such file"), r"a worker of cluster=tcp://a:1 cannot run it \(ValueError: no such file\)"),
+    ],
+)
+def test_a_closed_connection_is_a_lost_scheduler(error, message):
+    """The result may fail before the client's status says that the scheduler is gone."""
+
+    def fails(timeout):
+        raise error
+
+    client = SimpleNamespace(status="running", nthreads=lambda: {"worker": 1})
+    future = SimpleNamespace(status="finished", result=fails)
+    executor = cluster.DaskExecutor(None, client, None, "tcp://a:1", None)
+    with pytest.raises(ExecutorLostError, match=f"^{message}$"):
+        executor.result(future)
 
 
 def test_a_lost_scheduler_is_reported_and_the_same_command_continues(tmp_path):
