@@ -10,6 +10,8 @@ import platform
 import stat
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+DPI = 200  # of PNG files
 PACKAGES = ("quadsim", "numpy", "scipy", "numba", "llvmlite", "matplotlib", "pandas")
 UNSTAMPED = {".png": {"Software": None}, ".svg": {"Date": None}}  # omit metadata: equal figures are equal files
 
@@ -70,6 +73,7 @@ def write(
     with AtomicFiles() as files:
         files.make_folder(folder)
         for mark, figure in (figures if isinstance(figures, dict) else {"": figures}).items():
+            _lay_out(figure)
             for suffix, metadata in UNSTAMPED.items():
                 files.write(folder / f"{stem}{mark}{suffix}", partial(_draw, figure, metadata=metadata))
         for suffix, frame in tables.items():
@@ -87,13 +91,27 @@ def write_text(path: Path, text: str) -> None:
         files.commit()
 
 
+def _lay_out(figure: Figure) -> None:
+    """Run the layout engine once for all files; `savefig` would run it, and draw twice, for each."""
+    with _drawing():
+        if (engine := figure.get_layout_engine()) is not None:
+            figure.set_dpi(DPI)
+            engine.execute(figure)
+            figure.set_layout_engine(None)
+
+
 def _draw(figure: Figure, path: Path, **options: Any) -> None:
+    with _drawing():
+        figure.savefig(path, dpi=DPI, **options)
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context(plots.STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
-        figure.savefig(path, dpi=200, **options)
-    figure.set_layout_engine("none")  # laid out once, for the first file
+        yield
 
 
 def versions() -> dict[str, str]:
