@@ -12,8 +12,9 @@ from quadsim.claims.decimal_oracle import MANY_DIGITS, against_decimal, decimal_
 from quadsim.claims.ledger import UNDECIDED, Claim, Verdict, exact_result, false, tested
 from quadsim.claims.observations import Draw, Observation, values_of
 from quadsim.claims.sampling import EPS, MIN_LOSS, diagonal_problem, one_block, rotation_3d
-from quadsim.engine.closed_form import modes
+from quadsim.engine.closed_form import linear_methods
 from quadsim.engine.closed_form.exact import exact
+from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.solver import solve
 from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Optimizer
 from quadsim.problems.bases import haar_basis
@@ -78,13 +79,17 @@ def closed_form(draw: Draw) -> Observation:
     terms = y2 * (1 - y1) ** (steps + 1) / (y2 - y1), y1 * (1 - y2) ** (steps + 1) / (y2 - y1)
     formula = terms[0] - terms[1]
     size = (np.abs(terms[0]) + np.abs(terms[1])) / np.minimum(1, np.abs(y2 - y1))  # a small gap magnifies rounding
-    ours = modes.nesterov(lr, momentum, curvature, 1.0) if nesterov else modes.heavy_ball(lr, momentum, curvature)
+    ours = (
+        linear_methods.nesterov(lr, momentum, curvature, 1.0)
+        if nesterov
+        else linear_methods.heavy_ball(lr, momentum, curvature)
+    )
     off = [np.abs(formula - path) / size for path in (_iterated(a, momentum, nesterov, 60), _evaluated(ours, steps))]
 
     root = float(rng.integers(1, 64) * rng.choice([-1, 1])) / 64  # its square and (1 − root)² are float64 numbers
     growth = 1 + (1 - root) * steps
     product = np.array([(1 - root) ** 2])
-    ours = modes.heavy_ball(1.0, root**2, product)
+    ours = linear_methods.heavy_ball(1.0, root**2, product)
     for path in (_iterated(product, root**2, False, 60), _evaluated(ours, steps)):
         off.append(np.abs(root**steps * growth - path) / (np.abs(root) ** steps * growth))
     return Observation(-max(each.max() for each in off))
@@ -203,8 +208,8 @@ def _tuned_error(kappa: float, t: float) -> float:
     """Slack of 9-tuned."""
     t = int(t)
     ends = np.array([1.0, kappa])
-    heavy = modes.tuned_heavy_ball(1.0, kappa, ends).log_sizes([t])[:, 0]
-    nesterov = modes.nesterov(1 / kappa, None, ends[:1], 1.0).log_sizes([t])[:, 0]
+    heavy = linear_methods.tuned_heavy_ball(1.0, kappa, ends).log_sizes([t])[:, 0]
+    nesterov = linear_methods.nesterov(1 / kappa, None, ends[:1], 1.0).log_sizes([t])[:, 0]
     with localcontext(MANY_DIGITS):
         root, damping = Decimal(kappa).sqrt(), Decimal(1 / kappa).sqrt()
         rho = (root - 1) / (root + 1)
@@ -368,7 +373,7 @@ def _iterated(a: np.ndarray, momentum: float, nesterov: bool, steps: int) -> np.
     return np.array(path[1:]).T
 
 
-def _evaluated(ours: modes.Modes, steps: np.ndarray) -> np.ndarray:
+def _evaluated(ours: Modes, steps: np.ndarray) -> np.ndarray:
     """p_t of the closed form of the code: (modes, steps)."""
     size, sign = ours.log_sizes_and_signs(steps)
     return sign * np.exp(size)

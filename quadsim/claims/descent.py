@@ -9,7 +9,7 @@ from quadsim.claims.adversary import BLOCK, ERROR, Axis, Matrix, Option, Search
 from quadsim.claims.ledger import false, proved
 from quadsim.claims.observations import Draw, Observation
 from quadsim.claims.sampling import loss_ratios, one_block, random_problem, random_start, two_blocks
-from quadsim.engine.closed_form import modes
+from quadsim.engine.closed_form import linear_methods
 from quadsim.optimizers import GD, BlockGD
 from quadsim.problems.block_quadratic import BlockQuadratic
 
@@ -96,7 +96,7 @@ def _against_lower(problem: BlockQuadratic, lr: float, measure: str) -> Observat
     at = np.array([0, 1, 2, 5, 50])
 
     def ratios(lr: float) -> np.ndarray:
-        modes_of_ends = modes.descent(lr, ends)
+        modes_of_ends = linear_methods.descent(lr, ends)
         here, after = (np.logaddexp.reduce(log_weights + 2 * modes_of_ends.log_sizes(t), axis=0) for t in (at, at + 1))
         return np.exp(after - here)
 

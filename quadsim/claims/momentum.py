@@ -22,7 +22,7 @@ from quadsim.claims.sampling import (
     random_start,
     run_compiled,
 )
-from quadsim.engine.closed_form import modes
+from quadsim.engine.closed_form import linear_methods
 from quadsim.engine.closed_form.exact import exact
 from quadsim.optimizers import HeavyBall, Nesterov
 from quadsim.optimizers.momentum import Momentum
@@ -113,7 +113,11 @@ def _other_setting(kind: type[Momentum], kappa: float, shares: np.ndarray, lr: f
     if momentum == 1:
         return np.inf
     values = np.array([1.0, *kappa**shares, kappa])
-    decay = modes.heavy_ball(lr, momentum, values) if kind is HeavyBall else modes.nesterov(lr, momentum, values, 1.0)
+    decay = (
+        linear_methods.heavy_ball(lr, momentum, values)
+        if kind is HeavyBall
+        else linear_methods.nesterov(lr, momentum, values, 1.0)
+    )
     return np.exp(2 * decay.log_rates().max()) / theory.best_rate(float(kappa), kind.name) - 1
 
 

@@ -10,7 +10,7 @@ from quadsim import claims, optimizers, theory
 from quadsim.claims import accuracy, first_passage, invariances, ledger, rotation, verification
 from quadsim.claims import zipf as bigram
 from quadsim.claims.observations import Draw, Observation
-from quadsim.engine.closed_form import double_double, modal_trajectory, modes
+from quadsim.engine.closed_form import double_double, linear_methods, modal_trajectory, modes
 from quadsim.engine.closed_form.first_passage import FirstPassage
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory import diagonal, zipf
@@ -126,10 +126,10 @@ BROKEN = [
         lambda function: lambda self, steps: function(self, np.asarray(steps) + 1),
     ),
     ("9", accuracy, "_iterated", times(1 + 1e-6)),
-    ("9-gd", modes, "_log_one_minus", naive_logarithm),
+    ("9-gd", linear_methods, "_log_one_minus", naive_logarithm),
     ("9-momentum", double_double, "root", lambda function: lambda a: (np.sqrt(a), 0.0)),
     ("9-momentum", double_double, "exact_product", lambda function: lambda a, b: (a * b, np.zeros_like(b))),
-    ("9-tuned", modes, "_slope", times(1 + 1e-12)),
+    ("9-tuned", linear_methods, "_slope", times(1 + 1e-12)),
     ("9-iterate", modal_trajectory, "_log_sum", lambda function: lambda logs: function(logs) + 3e-8),
     ("9-monotone", FirstPassage, "bisect", one_late),
     ("9-frozen-loss", BlockQuadratic, "scaled_eigenvalues", halved),

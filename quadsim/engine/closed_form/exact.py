@@ -16,7 +16,7 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._blas import on_one_thread
 from quadsim._validation import InputError, InputTypeError
-from quadsim.engine.closed_form import first_passage, modes
+from quadsim.engine.closed_form import first_passage, linear_methods
 from quadsim.engine.closed_form.modal_trajectory import ModalTrajectory
 from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, checked_limits, record_marks
@@ -178,10 +178,10 @@ def _modes(recurrence: Recurrence, problem: BlockQuadratic, values: np.ndarray) 
     """The modes of a recurrence at some eigenvalues."""
     lr, momentum, ideal = recurrence.lr, recurrence.momentum, recurrence.double_root
     if recurrence.nesterov:
-        return modes.nesterov(lr, None if ideal else momentum, values, problem.mu)
+        return linear_methods.nesterov(lr, None if ideal else momentum, values, problem.mu)
     if ideal:
-        return modes.tuned_heavy_ball(problem.mu, problem.lipschitz, values)
-    return modes.heavy_ball(lr, momentum, values)
+        return linear_methods.tuned_heavy_ball(problem.mu, problem.lipschitz, values)
+    return linear_methods.heavy_ball(lr, momentum, values)
 
 
 def _plain(problem: BlockQuadratic, error: np.ndarray, recurrence: Recurrence) -> ModalTrajectory:

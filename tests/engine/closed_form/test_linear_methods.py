@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from quadsim.engine.closed_form import double_double, modes
+from quadsim.engine.closed_form import double_double, linear_methods
 
 EPS = np.finfo(float).eps
 DIGITS = 50
@@ -52,7 +52,7 @@ def test_gd_is_accurate_to_the_last_digits(horizon):
         curvatures, coefficients = draw(rng)
         lr = 2 / (curvatures[0] + curvatures[-1]) if rng.random() < 0.3 else rng.uniform(0.01, 2) / curvatures[-1]
         t = int(horizon * rng.uniform(0.5, 1))
-        ours = our_log_loss(modes.descent(lr, curvatures), curvatures, coefficients, t)
+        ours = our_log_loss(linear_methods.descent(lr, curvatures), curvatures, coefficients, t)
         truth = log_loss("gd", lr, 0, curvatures, coefficients, t)
         ratio = truth - log_loss("gd", lr, 0, curvatures, coefficients, 0)
         assert abs(ours - truth) <= 1.4 * EPS * (1 + abs(truth) + abs(ratio))
@@ -65,7 +65,7 @@ def test_the_naive_logarithm_is_inaccurate():
     with mp.workdps(DIGITS):
         truth = 2 * t * mp.log(1 - mp.mpf(lr) * mp.mpf(curvatures[0]))
     assert abs(naive - truth) > 1e-5
-    assert abs(2 * modes.descent(lr, curvatures).log_sizes_and_signs([t])[0][0, 0] - truth) < 1e-14
+    assert abs(2 * linear_methods.descent(lr, curvatures).log_sizes_and_signs([t])[0][0, 0] - truth) < 1e-14
 
 
 @pytest.mark.parametrize("kind", ["heavy ball", "nesterov"])
@@ -80,9 +80,9 @@ def test_momentum_is_accurate_up_to_the_phase(kind, horizon):
         lr = rng.choice([rng.uniform(0.001, 1), 10 ** rng.uniform(-6, 0)]) * edge / curvatures[-1]
         t = int(horizon * rng.uniform(0.5, 1))
         closed_form = (
-            modes.heavy_ball(lr, momentum, curvatures)
+            linear_methods.heavy_ball(lr, momentum, curvatures)
             if kind == "heavy ball"
-            else modes.nesterov(lr, momentum, curvatures, curvatures[0])
+            else linear_methods.nesterov(lr, momentum, curvatures, curvatures[0])
         )
         ours = our_log_loss(closed_form, curvatures, coefficients, t)
         truth = log_loss(kind, lr, momentum, curvatures, coefficients, t)
@@ -96,14 +96,14 @@ def test_the_end_modes_of_tuned_heavy_ball_and_nesterov_have_double_roots(kappa,
     with mp.workdps(DIGITS):
         rho = (mp.sqrt(kappa) - 1) / (mp.sqrt(kappa) + 1)
         truth = [t * mp.log(rho) + mp.log(1 + (1 - rho) * t), t * mp.log(rho) + mp.log(1 + (1 + rho) * t)]
-        ours, sign = modes.tuned_heavy_ball(1.0, kappa, np.array([1.0, kappa])).log_sizes_and_signs([t])
+        ours, sign = linear_methods.tuned_heavy_ball(1.0, kappa, np.array([1.0, kappa])).log_sizes_and_signs([t])
         for value, expected in zip(ours[:, 0], truth, strict=True):
             assert abs(value - expected) <= 3 * EPS * (1 + abs(expected))
         assert list(sign[:, 0]) == [1, (-1) ** t]
         lr = 1 / kappa
         damping = mp.sqrt(mp.mpf(lr))
         truth = t * mp.log(1 - damping) + mp.log(1 + damping * t)
-        ours, _ = modes.nesterov(lr, None, np.array([1.0]), 1.0).log_sizes_and_signs([t])
+        ours, _ = linear_methods.nesterov(lr, None, np.array([1.0]), 1.0).log_sizes_and_signs([t])
         assert abs(ours[0, 0] - truth) <= 3 * EPS * (1 + abs(truth))
 
 
@@ -111,11 +111,11 @@ def test_rounded_settings_of_heavy_ball_are_used_unchanged():
     """The same settings rounded to float64: the double roots are separated, also in mpmath."""
     kappa, t = 1e8, 10**6
     lr, momentum = 4 / (1 + kappa**0.5) ** 2, ((kappa**0.5 - 1) / (kappa**0.5 + 1)) ** 2
-    given = modes.heavy_ball(lr, momentum, np.array([kappa])).log_sizes_and_signs([t])[0][0, 0]
+    given = linear_methods.heavy_ball(lr, momentum, np.array([kappa])).log_sizes_and_signs([t])[0][0, 0]
     with mp.workdps(DIGITS + 40):
         truth = mp.log(abs(factor("heavy ball", lr, momentum, kappa, t)))
     assert abs(given - truth) < 1e-9
-    ideal = modes.tuned_heavy_ball(1.0, kappa, np.array([kappa])).log_sizes_and_signs([t])[0][0, 0]
+    ideal = linear_methods.tuned_heavy_ball(1.0, kappa, np.array([kappa])).log_sizes_and_signs([t])[0][0, 0]
     assert 1e-7 < abs(given - ideal) < 1e-2  # one unit in the last place of lr, magnified by t²
 
 
@@ -126,7 +126,9 @@ def test_the_first_steps_match_the_recurrence(kind):
     for _ in range(200):
         lr, momentum, lam = rng.uniform(0, 4.2), rng.uniform(0, 0.99), np.array([1.0])
         closed_form = (
-            modes.heavy_ball(lr, momentum, lam) if kind == "heavy ball" else modes.nesterov(lr, momentum, lam, 1.0)
+            linear_methods.heavy_ball(lr, momentum, lam)
+            if kind == "heavy ball"
+            else linear_methods.nesterov(lr, momentum, lam, 1.0)
         )
         path = [1.0, 1 - lr]
         for _ in range(10):
@@ -145,7 +147,11 @@ def test_drift_bounds_how_far_a_mode_moves():
         momentum, lam = rng.choice([0, rng.uniform(0, 1), 1 - 10 ** rng.uniform(-5, 0)]), np.array([1.0])
         lr = rng.uniform(0, 2.02) * (1 + momentum) * rng.choice([1, 1e-3])
         nesterov = rng.choice([0, 1])
-        closed_form = modes.nesterov(lr, momentum, lam, 1.0) if nesterov else modes.heavy_ball(lr, momentum, lam)
+        closed_form = (
+            linear_methods.nesterov(lr, momentum, lam, 1.0)
+            if nesterov
+            else linear_methods.heavy_ball(lr, momentum, lam)
+        )
         t, width = int(rng.integers(0, 60)), 2 * int(rng.integers(1, 40))
         size, sign = closed_form.log_sizes_and_signs(range(t, t + width + 1, 2))
         path = sign[0] * np.exp(size[0])
@@ -164,14 +170,14 @@ def modes_of_every_kind(seed, count):
             lam = np.array([1.0, 30.0])
             yield (
                 rng,
-                modes.tuned_heavy_ball(1.0, 30.0, lam)
+                linear_methods.tuned_heavy_ball(1.0, 30.0, lam)
                 if rng.random() < 0.5
-                else modes.nesterov(1 / 30, None, lam, 1.0),
+                else linear_methods.nesterov(1 / 30, None, lam, 1.0),
             )
         elif rng.random() < 0.5:
-            yield rng, modes.nesterov(lr, momentum, lam, 1.0)
+            yield rng, linear_methods.nesterov(lr, momentum, lam, 1.0)
         else:
-            yield rng, modes.heavy_ball(lr, momentum, lam)
+            yield rng, linear_methods.heavy_ball(lr, momentum, lam)
 
 
 def test_drift_relative_to_a_rate_bounds_how_far_a_mode_moves_relative_to_it():
