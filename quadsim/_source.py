@@ -1,4 +1,4 @@
-"""Defaults and constants of this package, read from its source text.
+"""Parsing of Python source, and the defaults and constants of this package, read from its text.
 
 Importing the modules instead would load numpy, which `--help` avoids. A reference is "module:NAME" for a constant and
 "module:function.parameter" or "module:Class.field" for a default.
@@ -10,6 +10,7 @@ import ast
 import operator
 import os
 import re
+import threading
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,13 @@ _OPERATORS = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
+_lock = threading.Lock()
+
+
+def parse(text: str) -> ast.Module:
+    """`ast.parse` for several threads: before Python 3.11.8 and 3.12.2 it may fail (python/cpython#106905)."""
+    with _lock:
+        return ast.parse(text)
 
 
 @cache
@@ -31,9 +39,9 @@ def default(reference: str) -> Any:
     statement = _statements(module)[owner]
     if statement.startswith("class "):
         field = re.search(rf"^    {name}: .+? = (.+?)(?:  #.*)?$", statement, re.M)
-        return None if field is None else _value(module, ast.parse(field[1], mode="eval").body)
+        return None if field is None else _value(module, parse(field[1]).body[0].value)  # type: ignore[attr-defined]
     signature = statement[: re.search(r"\)(?: -> [^\n]+)?:\n", statement).start()]  # type: ignore[union-attr]
-    function = ast.parse(signature + "): pass").body[0]
+    function = parse(signature + "): pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     listed = function.args
     with_default = [*listed.args[len(listed.args) - len(listed.defaults) :], *listed.kwonlyargs]
@@ -46,7 +54,7 @@ def default(reference: str) -> Any:
 def constant(reference: str) -> Any:
     """The value of a constant; of a dict its keys, as a tuple."""
     module, _, name = reference.partition(":")
-    (statement,) = ast.parse(_statements(module)[name]).body
+    (statement,) = parse(_statements(module)[name]).body
     assert isinstance(statement, ast.Assign | ast.AnnAssign)
     assert statement.value is not None
     return _value(module, statement.value)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from quadsim import _validation as checks
+from quadsim._source import parse
 from quadsim._validation import InputError
 
 PREFIX = "quadsim_rule_"  # of functions and constants in the text
@@ -122,7 +123,7 @@ def _read_source(function: FunctionType) -> Source:
 def _definitions(text: str, path: str) -> dict[Any, ast.AST]:
     """The functions of a file, nested ones too, by first line and fingerprint; none if it does not compile."""
     try:
-        codes, tree = [compile(text, path, "exec", dont_inherit=True)], ast.parse(text)
+        codes, tree = [compile(text, path, "exec", dont_inherit=True)], parse(text)
     except (SyntaxError, ValueError):
         return {}
     by_line = {

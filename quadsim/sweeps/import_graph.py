@@ -17,6 +17,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 import quadsim
+from quadsim._source import parse
 from quadsim._validation import InputError
 
 PACKAGE = __name__.partition(".")[0]
@@ -53,7 +54,7 @@ def read(text: str) -> Source:
 @cache
 def _read_chunk(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
     """The hash of each statement of a chunk, and the dotted names that it imports."""
-    tree = ast.parse(text)
+    tree = parse(text)
     imports = {name for node in tree.body if not _for_type_checking(node) for name in _imports(node)}
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import threading
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quadsim._source import parse
 from quadsim._validation import InputError
 from quadsim.optimizers import Optimizer, rule_source
 from quadsim.optimizers.rule_source import parameter_names
@@ -40,14 +40,12 @@ FORMS = [Form(*form) for form in itertools.product(WIDTHS, (False, True), (True,
 def kernel_text(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> str:
     """The text of a kernel: the templates with the rule of this optimizer. The other arguments are those of `Form`."""
     key = optimizer, Form(width, noisy, shared_settings)
-    with _lock:
-        text, rule = _texts.get(key, ("", None))
-        if rule is None or not rule.is_current():
-            text, rule = _texts[key] = _kernel_text(*key)
-        return text
+    text, rule = _texts.get(key, ("", None))
+    if rule is None or not rule.is_current():
+        text, rule = _texts[key] = _kernel_text(*key)
+    return text
 
 
-_lock = threading.Lock()  # ast.parse is not thread-safe before Python 3.11.8 and 3.12.2 (python/cpython#106905)
 _texts: dict[tuple[type[Optimizer], Form], tuple[str, rule_source.Standalone]] = {}
 
 
@@ -72,7 +70,7 @@ def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int]
     values, text, replaced = dict.fromkeys(RULE_FUNCTIONS) | dict(parameters), "", []
     for template in templates:
         lines = template.splitlines(keepends=True)
-        for node in reversed(ast.parse(template).body):  # from the end, so that line numbers stay valid
+        for node in reversed(parse(template).body):  # from the end, so that line numbers stay valid
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)]) | ast.FunctionDef(name=name) if name in values:
                     replaced.append(name)
