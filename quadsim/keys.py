@@ -214,6 +214,8 @@ def _parse_start(key: Key, text: str) -> Any:
 
 
 def _parse_models(key: Key, text: str) -> str:
+    if "," in text:
+        raise InputError(f"{key.name}={text}: join models with +, as in {'+'.join(key.words)}")
     return "+".join(_distinct(key, [checks.choice(key.name, model, key.words) for model in text.lower().split("+")]))
 
 
@@ -298,7 +300,7 @@ TABLE = (
              bounds={"at_least": 1, "at_most": "problems.block_quadratic:LARGEST_BLOCK"}),
     _measured("sampling", "choice", "how eigenvalues are drawn", ("spectra.library:SAMPLINGS",)),
     _measured("sign", "choice", "which nodes count, and how", ("spectra.library:SIGNS",)),
-    _measured("pool", "whole", "sampling leading: from the N largest (4/3 of block_size)", bounds=_UP_TO_MAX_DIM,
+    _measured("pool", "whole", "sampling leading: from the N largest (4/3 of block_size)", bounds={"at_least": 1},
               requires="sampling=leading"),
     _measured("threshold", "real", "sampling above: this share of the largest (0.1)",
               bounds={"at_least": 0, "below": 1}, requires="sampling=above"),
@@ -344,7 +346,7 @@ TABLE = (
     _solve("engine", "choice", "closed-form (any step up to 1e12), compiled (step by step), or auto: closed form where "
            "the optimizer has one, without noise and schedule", ("engine.solver:ENGINES",)),
     Key("optimizers", "words", "of {optimizers}", default=DEFAULT_OPTIMIZERS, shape="a,b", group="run"),
-    Key("rules", "words", "and of your own: a Python file of functions with @quadsim.rule before them", shape="FILE",
+    Key("rules", "words", "your own optimizers: a Python file of functions with @quadsim.rule", shape="FILE",
         group="run"),
     Key("out", "text", "the folder of figure, tables and settings", default="figures", shape="FOLDER", group="out"),
 )  # fmt: skip
@@ -352,12 +354,12 @@ KEYS = {key.name: key for key in TABLE}
 AXES = tuple(key.name for key in TABLE if key.axis)
 PROBLEM_AXES = tuple(name for name in AXES if KEYS[name].group != "run" and name != "seed")
 RUN_AXES = tuple(name for name in AXES if KEYS[name].group == "run")
-RENAMED = {  # keys of earlier releases
-    "steps": "max_steps",
-    "rule": "sampling",
-    "seeds": "seed",
-    "tuning_seeds": "tuning_seed",
-    "label_noise": "noise",
+RENAMED = {  # keys of earlier releases, with the first of these that a command has
+    "steps": ("max_steps", "lanczos_steps"),
+    "rule": ("sampling",),
+    "seeds": ("seed",),
+    "tuning_seeds": ("tuning_seed",),
+    "label_noise": ("noise",),
 }
 
 
@@ -387,12 +389,16 @@ def fulfilled(key: Key, values: Mapping[str, Any]) -> bool:
     return False
 
 
-def check_renamed(name: str, value: str, allowed: Iterable[str]) -> None:
-    """Refuse a key of an earlier release; the error gives its replacement."""
-    if name not in RENAMED or RENAMED[name] not in allowed:
+def check_renamed(name: str, value: str, allowed: Iterable[str], *, several: bool = True) -> None:
+    """Refuse a key of an earlier release; the error gives its replacement. ``several``: seed= may be a range."""
+    new = next((key for key in RENAMED.get(name, ()) if key in allowed), None)
+    if new is None or (name == "rule" and value.lower() not in KEYS["sampling"].words):
         return
-    if name in ("seeds", "tuning_seeds") and value.isascii() and value.isdigit() and int(value[:9]) > 0:
-        value = f"0..{int(value) - 1}"
+    if name in ("seeds", "tuning_seeds"):
+        first = 30 * (name == "tuning_seeds")  # tuning seeds came after the 30 default ones
+        count = int(value) if re.fullmatch("[1-9][0-9]{0,8}", value) else 10
+        value = f"{first}..{first + count - 1}" if several else "0"
+        value += " (seeds that are not in seed=)" if first else ""
     if name == "label_noise":
-        value = f"labels noise.scale={value}"
-    raise InputError(f"write {RENAMED[name]}={value}")
+        value = f"labels noise.scale={value} (with Gaussian noise S: noise=gaussian+labels noise.scale=S/{value})"
+    raise InputError(f"write {new}={value}")

@@ -85,7 +85,7 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
             continue
         from quadsim.keys import check_renamed
 
-        check_renamed(key, text, keys)
+        check_renamed(key, text, keys, several="seed" in keys and keys["seed"].several)
         if settings:
             from quadsim.optimizers import from_keys
 

@@ -201,6 +201,8 @@ class _Starts:
         if w0 is not None and e0 is not None:
             raise InputError("give w0 or e0, not both: e0 means w0 = minimizer + e0")
         self.name, given = ("w0", w0) if e0 is None else ("e0", e0)
+        if given is not None and start != "gaussian":
+            raise InputError(f"give {self.name} or start, not both: start says how e0 is drawn")
         self.start, self.optimizers, self.given = start, optimizers, given is not None
         depth = _depth(given)
         self.listed = depth > 1

@@ -34,6 +34,7 @@ import numpy as np
 from quadsim import _discovery, _files
 from quadsim import _validation as checks
 from quadsim._validation import InputTypeError
+from quadsim.keys import KEYS
 from quadsim.optimizers import OPTIMIZERS, rule_errors, rule_source
 from quadsim.optimizers.base import Optimizer
 from quadsim.optimizers.rule_source import RuleError, Source, complaint
@@ -161,6 +162,8 @@ def _checked_name(source: Source, name: object) -> str:
     given = given.lower().replace("_", "-")
     if given in OPTIMIZERS and not OPTIMIZERS[given].user_defined:
         raise source.error(f"optimizer {given} exists already: give the rule another name")
+    if taken := next((key for key in KEYS if key.startswith(f"{given}.")), None):
+        raise source.error(f"{taken}= is a key of every run: give the rule another name than {given}")
     return given
 
 

@@ -8,6 +8,7 @@ batch, or on threads. The compiled kernels draw them.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -77,6 +78,8 @@ class Noise:
         if self.batch is not None:
             object.__setattr__(self, "batch", checks.whole("batch", self.batch, at_least=1))
         checks.choice("factor", self.factor, FACTORS)
+        if isinstance(self.scale, np.ndarray):
+            object.__setattr__(self, "scale", tuple(self.scale.tolist()) if self.scale.ndim else self.scale.item())
         if self.model is None:
             if self.scale != 1.0:
                 raise InputError(f"noise.scale={checks.shown(self.scale)} requires noise: one of {', '.join(MODELS)}")
@@ -103,8 +106,8 @@ class Noise:
 
     def kernel_scales(self, dim: int) -> np.ndarray:
         """The factors on the normal numbers of the gradient and of the labels, (2,)."""
-        scales = {model.on_residual: model.kernel_scale(dim) for model in self.models}
-        return np.array([scales.get(False, 0.0), scales.get(True, 0.0)])
+        scales = [[model.kernel_scale(dim) for model in self.models if model.on_residual == place] for place in (0, 1)]
+        return np.array([math.hypot(*several) for several in scales])  # independent normal numbers
 
     def check(self, problem: BlockQuadratic) -> None:
         """Raise unless the problem has as many rows as a batch."""

@@ -97,6 +97,8 @@ def axis(name: str, given: Any) -> Axis:
 
 def listed(name: str, given: Any) -> list[Any]:
     """The items of a list that is not empty; a single value is a list of one."""
+    if isinstance(given, Mapping):
+        raise InputTypeError(f"{name} must be a value or a list of values, got {checks.shown(given)}")
     if getattr(given, "ndim", None) == 0 or not isinstance(given, Iterable) or isinstance(given, str | bytes):
         return [given]
     items = list(itertools.islice(given, MAX_VALUES + 1))

@@ -240,8 +240,9 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
 
 
 def combinations(keys: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
-    """Upper bounds on the combinations of the texts among these keys: in total, and for one problem and seed."""
-    return _count({key: axes.count(key, text) for key, text in keys.items() if isinstance(text, str)}, names)
+    """Upper bounds on the combinations of the texts and ranges of these keys: in total, for one problem and seed."""
+    counts = {key: axes.count(key, value) for key, value in keys.items() if isinstance(value, str)}
+    return _count(counts | {key: _length(value) for key, value in keys.items() if isinstance(value, range)}, names)
 
 
 def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:

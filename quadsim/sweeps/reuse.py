@@ -34,10 +34,13 @@ class Reuse:
 def reuse(store: Store) -> Reuse:
     """The number of rows of a store that a sweep can reuse."""
     found, codes = Reuse(), store.codes()
+    if not store.current:
+        found.stale["written by an earlier release: sweep into a new store"] = len(store)
+        return found
     for code, count in store.rows_by_code().items():
         parts = codes.get(code)
         if parts is None:
-            found.stale["computed by an earlier quadsim, which kept no fingerprints"] += count
+            found.stale["its fingerprint is missing"] += count
         elif not _is_parts(parts):
             found.stale["its fingerprint cannot be read"] += count
         elif parts["own"] and not _is_rule(parts["optimizer"]):

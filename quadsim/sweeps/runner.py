@@ -70,6 +70,7 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
     done = stale = 0
     reasons: tuple[str, ...] = ()
     if store is not None and len(store):
+        store.check_current()
         stored = store.keys(errors=not retry)
         done = count(grid, stored)
         if done < grid.cells:

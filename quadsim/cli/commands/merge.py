@@ -35,6 +35,8 @@ def main(line: CommandLine) -> int:
     rows, code = [], 0
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(Store(path)) for path in paths]  # all, before anything is written
+        for source in opened:
+            source.check_current()
         unused = stack.enter_context(removed_if_unused(target))
         store = stack.enter_context(Store.writing(target))
         code |= print_damage(store)

@@ -72,7 +72,7 @@ def _show(screen: Any, result: dict[str, Any]) -> None:
         for reason, count in list(result[key].items())[:MAX_REASONS]:
             write(f"{state}: {count:,} rows ({reason})")
     if not result["checksums"]:
-        write("schema 1: its rows have no checksums; the next sweep or merge into it adds them")
+        write("schema 1: its rows have no checksums")
     for message, count in list(result["errors"].items())[:MAX_REASONS]:
         write(f"error: {count:,} × {message}")
     for sweep in result["sweeps"]:

@@ -41,7 +41,7 @@ OWN_KEYS = keys.select(
     Key("workers", "whole", "or processes", bounds=_WORKERS),
     Key("cluster", "text", "or a Dask cluster", shape="local:4|tcp://host:port|tls://host:port"),
 )
-KEYS = {**keys.select("problem", "measured", "run"), **OWN_KEYS}
+KEYS = {**keys.select("problem", "measured", "run", keys.KEYS["seed"]._replace(several=True)), **OWN_KEYS}
 SETTINGS = True
 PARSE = False  # the other keys are axes
 FLAGS = ("--dry-run",)

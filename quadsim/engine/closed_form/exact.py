@@ -155,7 +155,7 @@ def modal_decomposition(
     if not isinstance(optimizer, Optimizer):
         raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
     if not has_closed_form(optimizer):
-        raise InputError(f"{optimizer.name} has no closed form: use engine=compiled or auto")
+        raise InputError(f"{optimizer.name} has no closed form: use solve, which runs it step by step")
     resolved: Any = optimizer.with_best_lr(problem, error)
     recurrence = optimizer.recurrence(problem, resolved)
     if recurrence.metric == "first-gradient":

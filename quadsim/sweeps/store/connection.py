@@ -18,7 +18,7 @@ from quadsim._files import FileLock, LockedError
 from quadsim._validation import InputError, shown
 
 APPLICATION_ID = 0x71756164  # "quad", in the header of the database
-SCHEMA_VERSION = 2  # 1 had no checksums, counts and fingerprints
+SCHEMA_VERSION = 3  # 2 had other keys and columns; 1 had no checksums, counts and fingerprints either
 MAGIC = b"SQLite format 3\0"
 
 
@@ -83,7 +83,8 @@ _NAME = r'(?:"(?:[^"]|"")*+"|\w++)'
 _DEFAULT = r"(?: DEFAULT (?:-?[\d.]++(?:e[+-]?\d++)?|'(?:[^']|'')*+'))?"
 _COLUMN = rf"{_NAME}(?: BLOB| TEXT| INTEGER)?(?: PRIMARY KEY| NOT NULL UNIQUE)?{_DEFAULT}"
 TABLE_DEFINITION = re.compile(rf"CREATE TABLE {_NAME} ?\({_COLUMN}(?:, {_COLUMN})*+\)")
-TABLES_BY_VERSION = {1: {"cells", "sweeps"}, 2: {"cells", "sweeps", "codes", "totals"}}
+_TABLES = {"cells", "sweeps", "codes", "totals"}
+TABLES_BY_VERSION = {1: {"cells", "sweeps"}, 2: _TABLES, 3: _TABLES}
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> int:

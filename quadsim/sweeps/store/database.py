@@ -41,7 +41,7 @@ class Store(VerifiedStore):
     """A file of rows: ``Store(path)`` opens an existing one for reading, ``Store.writing(path)`` any for writing.
 
     ``damage`` lists what fails its checksum or is missing. ``checked`` is False for a store of schema 1, which has no
-    checksums; writing to it adds them.
+    checksums. Stores of earlier schemas are read, but not written to.
     """
 
     _keep_wal = False  # whether the WAL may be evidence of damage
@@ -55,7 +55,7 @@ class Store(VerifiedStore):
             self._open(writing=False)
             if self._schema:
                 with self._store_errors():
-                    self._verify(note, fault)
+                    self._verify_snapshot(note, fault)
             elif fault is not None or (note is not None and note.rows):
                 log = wal.wal_path(self.path).name
                 raise StoreError(f"store={shown(str(path))} has lost all its rows: {log} is damaged")
@@ -114,14 +114,25 @@ class Store(VerifiedStore):
                 self._lock.release()
                 self._lock = None
 
+    def _verify_snapshot(self, note: connection.CommitNote | None, fault: str | None) -> None:
+        """Verify one state of the store: totals and rows of different commits would look like damage."""
+        opened = self._connection
+        opened.execute("BEGIN")
+        try:
+            self._verify(note, fault)
+        finally:
+            if self._connection is opened:  # not replaced by a copy of the intact rows
+                opened.execute("ROLLBACK")
+
     def _wal_fault(self) -> str | None:
         """The fault of a WAL for which no writer has left a note."""
         return None if connection.lock_path(self.path).exists() else wal.fault(self.path)
 
     def _check_before_writing(self) -> None:
-        """Raise unless an existing file is a store without structural faults; it is opened read-only for that."""
+        """Raise unless a file is a store of this release without structural faults; it is opened read-only for that."""
         try:
             self._open(writing=False)
+            self.check_current()
             fault = connection.structural_fault(self._connection) if self._schema else None
         finally:
             self.close()

@@ -10,10 +10,11 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from quadsim._validation import InputError, shown
 from quadsim.sweeps.store.checksums import Damage, RowChecksums, checksum
 from quadsim.sweeps.store.connection import APPLICATION_ID, SCHEMA_VERSION, CommitNote, WriterLock, store_error
 
@@ -49,46 +50,43 @@ class Tables:
     @property
     def checked(self) -> bool:
         """Whether its rows have checksums, which schema 1 has not."""
-        return self._schema == SCHEMA_VERSION
+        return self._schema > 1
+
+    @property
+    def current(self) -> bool:
+        """Whether it can be written to: not if it was written by an earlier release, whose keys and columns differ."""
+        return self._schema in (0, SCHEMA_VERSION)
+
+    def check_current(self) -> None:
+        """Raise for a store of an earlier release, which can only be read."""
+        if not self.current:
+            name = f"store={shown(str(self.path))}"
+            raise InputError(
+                f"{name} was written by an earlier release, whose columns differ: give another store "
+                "(status, export and plot read this one)"
+            )
 
     def _create_tables(self) -> None:
-        if self.checked:
+        if self._schema:
             return
         self._totals = Totals(secrets.token_hex(8))
         checksum_column = f"{quoted(CHECKSUM_COLUMN)} BLOB"
         with self._transaction():
-            if self._schema == 0:
-                columns = ", ".join(["key BLOB NOT NULL UNIQUE", checksum_column, *map(quoted, self._initial_columns)])
-                self._execute(f"CREATE TABLE cells ({columns})")
-                self._execute(
-                    "CREATE TABLE sweeps (name TEXT PRIMARY KEY, command TEXT, keys TEXT, swept TEXT, cells INTEGER, "
-                    f"versions TEXT, began TEXT, ended TEXT, done INTEGER, {checksum_column})"
-                )
-            else:
-                self._execute(f"ALTER TABLE cells ADD COLUMN {checksum_column}")
-                self._execute("ALTER TABLE sweeps ADD COLUMN done INTEGER")
-                self._execute(f"ALTER TABLE sweeps ADD COLUMN {checksum_column}")
+            columns = ", ".join(["key BLOB NOT NULL UNIQUE", checksum_column, *map(quoted, self._initial_columns)])
+            self._execute(f"CREATE TABLE cells ({columns})")
+            self._execute(
+                "CREATE TABLE sweeps (name TEXT PRIMARY KEY, command TEXT, keys TEXT, swept TEXT, cells INTEGER, "
+                f"versions TEXT, began TEXT, ended TEXT, done INTEGER, {checksum_column})"
+            )
             self._execute(f"CREATE TABLE codes (code BLOB PRIMARY KEY, parts TEXT, {checksum_column})")
             self._execute(f"CREATE TABLE totals ({', '.join(asdict(self._totals))}, checksum)")
             self._execute("INSERT INTO totals (rows) VALUES (0)")
-            if self._schema == 1:
-                self._add_checksums()
             self._execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         self._schema = SCHEMA_VERSION
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
-
-    def _add_checksums(self) -> None:
-        """Compute the checksums of all rows of a store of schema 1."""
-        sums = self._row_checksums()
-        rows = self._execute(self._scan("cells", ["key", *sums.names]))
-        known = [(sums.of(key, values), number) for number, _, key, *values in rows]
-        self._connection.executemany(f"UPDATE cells SET {quoted(CHECKSUM_COLUMN)} = ? WHERE rowid = ?", known)
-        for row in self._execute(f"SELECT {', '.join(SWEEP_COLUMNS)} FROM sweeps").fetchall():
-            self._upsert_sweep(dict(zip(SWEEP_COLUMNS, row, strict=True)))
-        self._totals = replace(self._totals, rows=len(known))
 
     def _schema_checksum(self) -> str:
         """The checksum of all table definitions."""

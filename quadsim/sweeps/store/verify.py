@@ -11,7 +11,7 @@ from typing import Any
 
 from quadsim._validation import InputError, shown
 from quadsim.sweeps.store.checksums import checksum
-from quadsim.sweeps.store.connection import SCHEMA_VERSION, CommitNote, StoreError, structural_fault
+from quadsim.sweeps.store.connection import CommitNote, StoreError, structural_fault
 from quadsim.sweeps.store.tables import CHECKED_COLUMNS, CHECKSUM_COLUMN, DATABASE_ERRORS, Tables, Totals, insert_into
 
 KEY_HALF = 12  # bytes: a key is the hash of the cell's definition, then that of the code that computed it
@@ -141,7 +141,7 @@ class VerifiedStore(Tables):
         copy.execute("BEGIN")
         for (sql,) in self._execute("SELECT sql FROM sqlite_master WHERE type = 'table'").fetchall():
             copy.execute(sql)
-        copy.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        copy.execute(f"PRAGMA user_version = {self._schema}")
         for table in ("cells", *CHECKED_COLUMNS):
             names, checksum_of = self._checksums(table)
             insert = insert_into(table, ["rowid", CHECKSUM_COLUMN, *names], "OR IGNORE")

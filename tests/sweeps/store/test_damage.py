@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import os
 import random
 import shutil
 import sqlite3
@@ -20,11 +19,9 @@ import quadsim as qs
 from quadsim._validation import InputError
 from quadsim.cli import main as cli
 from quadsim.sweeps.store import connection, wal
-from quadsim.sweeps.store import database as stored
 from quadsim.sweeps.store.checksums import RowChecksums
 from quadsim.sweeps.store.database import Store
-from quadsim.sweeps.store.merge import merge
-from quadsim.sweeps.store.verify import KEY_HALF
+from quadsim.sweeps.store.verify import KEY_HALF, VerifiedStore
 
 GRID = {"case": [3, 4], "kappa": [10, 100], "optimizers": ["gd", "block-gd"], "seed": range(3)}
 SWEEP = "sweep case=3,4 kappa=10,100 optimizers=gd,block-gd seed=0..2 store=s.db"
@@ -433,7 +430,23 @@ def test_frames_of_an_older_log_are_no_damage(tmp_path):
         assert wal.fault(path) is None
 
 
-# ---- stores of schema 1
+def test_a_commit_while_a_store_is_opened_is_no_damage(tmp_path, monkeypatch):
+    """The totals and the rows that a reader compares are those of one commit."""
+    path, read_totals = tmp_path / "s.db", VerifiedStore._read_totals
+    with Store.writing(path) as writer:
+        writer.add([{"key": bytes(24), "loss": 0.5}])
+
+        def read_before_a_commit(self):
+            read_totals(self)
+            writer.add([{"key": bytes([len(writer)]) * 24, "loss": 0.25}])
+
+        monkeypatch.setattr(VerifiedStore, "_read_totals", read_before_a_commit)
+        with Store(path) as store:
+            assert not store.damage
+            assert len(store) == len(writer) == 2
+
+
+# ---- stores of earlier releases
 
 
 @pytest.fixture
@@ -459,43 +472,39 @@ def test_a_store_of_schema_1_is_read_and_says_that_it_has_no_checksums(old, caps
     assert cli.main(["status", str(old)]) == 0
     out = capsys.readouterr().out
     assert "schema 1: its rows have no checksums" in out
-    assert "2 rows (computed by an earlier quadsim, which kept no fingerprints)" in out
+    assert "2 rows (written by an earlier release: sweep into a new store)" in out
     code, rows = exported(old, old.with_suffix(".csv"))
     assert (code, sorted(row["status"] for row in rows)) == (0, ["converged", "max-steps"])
     assert old.read_bytes() == before
 
 
-def test_writing_to_a_store_of_schema_1_adds_checksums(old):
-    with Store.writing(old) as store:
-        store.add([{"key": bytes(24), "status": "converged", "loss": 0.25}])
-    with Store(old) as store:
-        assert (store.checked, bool(store.damage), len(store)) == (True, False, 3)
-        assert [one["cells"] for one in store.sweeps()] == [3]
-    sql(old, "UPDATE cells SET loss = 7 WHERE rowid = 1")
-    assert len(Store(old).damage.rows) == 1
+def test_a_store_of_an_earlier_release_is_not_written_to(old, tmp_path, capsys):
+    """Its keys and columns have other names: its rows would stay beside those computed again."""
+    before = old.read_bytes()
+    lines = (
+        f"sweep case=3 optimizers=gd store={old}",
+        f"sweep case=3 optimizers=gd store={old} --dry-run",
+        f"merge {old} store={tmp_path / 'new.db'}",
+        f"merge {old} store={old.with_suffix('.copy')}",
+    )
+    shutil.copy(old, old.with_suffix(".copy"))
+    for line in lines:
+        assert cli.main(line.split()) == 2, line
+        out, err = capsys.readouterr()
+        assert "was written by an earlier release, whose columns differ: give another store" in err
+        assert (out, err.count("\n")) == ("", 1)
+    with pytest.raises(InputError, match="was written by an earlier release"):
+        qs.sweep(case=3, optimizers="gd", store=old)
+    assert old.read_bytes() == before == old.with_suffix(".copy").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.copy", "old.db"]
 
 
-def test_a_store_of_schema_1_can_be_merged(old, tmp_path):
-    with Store.writing(tmp_path / "new.db") as store, Store(old) as other:
-        assert merge(store, other) == (2, 0)
-    with Store(tmp_path / "new.db") as store:
-        assert (store.checked, len(store), bool(store.damage)) == (True, 2, False)
-
-
-@pytest.mark.slow
-def test_a_kill_in_the_middle_of_the_change_of_schema_leaves_schema_1(old):
-    usual = stored.Store._add_checksums
-
-    def broken(self):
-        usual(self)
-        raise KeyboardInterrupt
-
-    stored.Store._add_checksums = broken
-    try:
-        with pytest.raises(KeyboardInterrupt), Store.writing(old):
-            pass
-    finally:
-        stored.Store._add_checksums = usual
-    with Store(old) as store:
-        assert (store.checked, len(store)) == (False, 2)
-    assert not os.path.exists(f"{old}.lock")
+def test_a_store_of_schema_2_is_read_only(tmp_path, capsys):
+    path = tmp_path / "two.db"
+    qs.sweep(case=3, optimizers="gd", store=path)
+    sql(path, "PRAGMA user_version = 2")
+    assert cli.main(["status", str(path)]) == 0
+    assert "(written by an earlier release: sweep into a new store)" in capsys.readouterr().out
+    with pytest.raises(InputError, match="was written by an earlier release"):
+        qs.sweep(case=3, optimizers="gd", store=path)
+    assert len(Store(path)) == 1
