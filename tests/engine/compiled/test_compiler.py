@@ -34,25 +34,6 @@ def python(code, cwd=None, **env):
     return done.stdout.strip()
 
 
-@pytest.fixture(scope="session")
-def expected():
-    return float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine="compiled").loss[-1]).hex()
-
-
-@pytest.fixture(scope="session")
-def filled(tmp_path_factory, expected):
-    """A cache folder that one process has filled."""
-    folder = tmp_path_factory.mktemp("filled")
-    assert python(SOLVE, QUADSIM_CACHE_DIR=folder) == expected
-    return folder
-
-
-@pytest.fixture
-def cache(filled, tmp_path):
-    """A copy of it that a test may damage."""
-    return Path(shutil.copytree(filled, tmp_path / "cache"))
-
-
 def files(cache, pattern):
     paths = sorted(cache.rglob(pattern))
     assert paths
@@ -280,8 +261,8 @@ def test_small_jobs_use_compiled_kernels(monkeypatch):
     assert solve(many, noise=noise) == 3  # now MAX_SLOWER_SECONDS are spent
     assert solve(many, noise=noise) == 4
     with batching.fastest_kernels():
-        for noise, steps, runs in ((noise, 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
-            run = qs.solve(problem, one, seed=0, max_steps=steps, tol=0, noise=noise)
+        for seen, steps, runs in ((noise, 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
+            run = qs.solve(problem, one, seed=0, max_steps=steps, tol=0, noise=seen)
             assert {losses[k] for k in runs} == {run.loss[-1]}
 
 

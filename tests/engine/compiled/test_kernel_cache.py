@@ -35,24 +35,6 @@ def check(done, expected, stderr=""):
     assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (0, expected, stderr)
 
 
-@pytest.fixture(scope="module")
-def expected():
-    return float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine="compiled").loss[-1]).hex()
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory, expected):
-    folder = tmp_path_factory.mktemp("filled") / "cache"
-    check(process(folder), expected)
-    return folder
-
-
-@pytest.fixture
-def cache(filled, tmp_path):
-    """A private copy of a folder with one kernel."""
-    return Path(shutil.copytree(filled, tmp_path / "cache"))
-
-
 @pytest.fixture
 def identity():
     return compiler._identity(kernel_source.kernel_text(qs.GD, 1))
