@@ -308,7 +308,8 @@ def lanes_of(kind):
     rates = np.geomspace(1e-5, 1e-1, 8)
     if kind in (qs.SkipUpdate, qs.Magma):
         return [kind(lr=lr, mask=("block", "element")[k % 2], keep=0.3 + 0.08 * k) for k, lr in enumerate(rates)]
-    return [kind(lr=lr) for lr in rates]
+    decay = {"weight_decay": 0.1} if hasattr(kind(), "weight_decay") else {}
+    return [kind(lr=lr, **decay) for lr in rates]
 
 
 def kind_of_rule(kind):
