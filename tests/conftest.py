@@ -109,6 +109,30 @@ def full(request):
         pytest.skip("takes minutes: run with --full")
 
 
+@pytest.fixture(scope="session")
+def filled_once(tmp_path_factory):
+    """The path of a file or folder that a function fills, once for all workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def filled(name, fill):
+        path, finished = folder / name, folder / f"finished-{name}"
+        with FileLock(folder / f"lock-{name}"):
+            if not finished.exists():
+                fill(path)
+                finished.touch()
+        return path
+
+    return filled
+
+
+@pytest.fixture(autouse=True)
+def few_kernels(request, monkeypatch):
+    """Slow tests compile a faster kernel, with the same numbers, only after the seconds that compiling takes."""
+    if request.node.get_closest_marker("slow"):
+        monkeypatch.setattr(batching, "MAX_SLOWER_SECONDS", 5.0)
+
+
 @pytest.fixture
 def fastest_kernels():
     """Run lanes side by side even in small jobs, which by default use any kernel that is loaded."""

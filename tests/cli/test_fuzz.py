@@ -25,7 +25,7 @@ from quadsim.cli import help_text
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
 
-LINES, BATCHES, PROCESSES = 300, 10, 12  # lines of a batch; batches with --full; lines of a batch run as processes
+LINES, BATCHES, PROCESSES = 300, 10, 6  # lines of a batch; batches with --full; lines of a batch run as processes
 MAX_SECONDS = 60  # of a line
 MAX_ERROR_LENGTH, PREFIX = 200, "quadsim: "
 

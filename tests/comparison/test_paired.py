@@ -180,8 +180,8 @@ def test_another_reference_reverses_the_difference(one):
 
 @pytest.mark.slow
 def test_two_copies_do_not_differ(rules):
-    """Ten times: the same rule under two names, tuned and run with noise, on new draws each time."""
-    for repetition in range(10):
+    """Three times: the same rule under two names, tuned and run with noise, on new draws each time."""
+    for repetition in range(3):
         seeds = range(100 * repetition, 100 * repetition + 8)
         made = qs.compare(
             case_3, {"one": rules["heads"], "other": rules["heads"]}, seed=seeds, max_steps=60, noise=BATCH
@@ -236,8 +236,9 @@ def test_a_handicap_is_found(rules, objective, how):
     if objective == "steps-to-tol":
         row = made.summary.iloc[1]
         assert row["low"] <= np.log10(1.3) <= row["high"] + 0.02
-    turned = qs.compare(case_3, named, seed=range(30), objective=objective, reference="still", **how)
-    assert verdict(turned, "plain") == "better"
+    if objective == "final-loss":  # the verdict depends on the scores alone
+        turned = qs.compare(case_3, named, seed=range(30), objective=objective, reference="still", **how)
+        assert verdict(turned, "plain") == "better"
 
 
 @pytest.mark.slow

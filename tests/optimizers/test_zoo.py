@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim import optimizers
+from quadsim.optimizers.rule_source import parameter_names
 
 STEPS = 500
 # Weight decay pulls towards w = 0, which is not where the minimum is.
@@ -307,11 +308,24 @@ def lanes_of(kind):
     rates = np.geomspace(1e-5, 1e-1, 8)
     if kind in (qs.SkipUpdate, qs.Magma):
         return [kind(lr=lr, mask=("block", "element")[k % 2], keep=0.3 + 0.08 * k) for k, lr in enumerate(rates)]
-    return [kind(lr=lr) for lr in rates]
+    decay = {"weight_decay": 0.1} if hasattr(kind(), "weight_decay") else {}
+    return [kind(lr=lr, **decay) for lr in rates]
 
 
-@pytest.mark.slow  # a kernel for each width; the one for 8 lanes only for one optimizer of each kind of rule
-@pytest.mark.parametrize("kind", optimizers.OPTIMIZERS.values(), ids=optimizers.OPTIMIZERS)
+def kind_of_rule(kind):
+    """What the kernel's code around a rule depends on. The rule itself computes with numbers and has no lanes."""
+    names, once = parameter_names(kind.rule), kind.once_per_step
+    given = {name for name in ("w", "random") if name in names}
+    return kind.scope, given, once is not None, once is not None and "lr" in parameter_names(once)
+
+
+# One optimizer for each kind of rule; the first ones have their kernels from the tests of kernels.
+FIRST = [qs.Adam, qs.GD, *optimizers.OPTIMIZERS.values()]
+OF_EACH_KIND = [kind for k, kind in enumerate(FIRST) if kind_of_rule(kind) not in map(kind_of_rule, FIRST[:k])]
+
+
+@pytest.mark.slow  # a kernel for each width; the one for 8 lanes only for the default ones
+@pytest.mark.parametrize("kind", OF_EACH_KIND, ids=lambda kind: kind.name)
 def test_a_lane_is_the_same_bit_for_bit_among_1_5_and_64(kind, fastest_kernels):
     problem, many = PROBLEMS["blocks of 1, 2, 4, 12"], lanes_of(kind)
     how = {"max_steps": 200, "tol": 1e-2, "engine": "compiled"}

@@ -96,10 +96,8 @@ def test_a_cluster_from_python(tmp_path):
     assert frame.drop(columns="seconds").equals(here.drop(columns="seconds"))
 
 
-def kill_in_rounds(folder, keys, kills, seed):
+def kill_in_rounds(folder, keys, peace, kills, seed):
     """Kill workers of a local cluster at random instants, in as many sweeps as it takes."""
-    peace = folder / "peace.db"
-    run(peace, keys)
     done = rounds = 0
     while done < kills:
         store, rounds = folder / f"kills-{rounds}.db", rounds + 1
@@ -115,23 +113,29 @@ def kill_in_rounds(folder, keys, kills, seed):
     return rounds
 
 
-def test_four_killed_workers_cost_nothing_but_time(tmp_path):
-    assert kill_in_rounds(tmp_path, SLOW, 4, 30) >= 1
+def test_two_killed_workers_cost_nothing_but_time(tmp_path, slow_reference):
+    assert kill_in_rounds(tmp_path, SLOW, slow_reference, 2, 30) >= 1
 
 
 @pytest.mark.usefixtures("full")
 def test_twenty_five_killed_workers_cost_nothing_but_time(tmp_path, record_property):
-    rounds = kill_in_rounds(tmp_path, {**FULL, "max_steps": "1e6"}, 25, 31)
+    keys, peace = {**FULL, "max_steps": "1e6"}, tmp_path / "peace.db"
+    run(peace, keys)
+    rounds = kill_in_rounds(tmp_path, keys, peace, 25, 31)
     record_property("rounds", rounds)
     assert rounds >= 1
 
 
 def test_a_poison_cell_costs_its_own_row_and_nothing_else(tmp_path):
+    """Dask gives up a chunk at the second death of a worker, instead of the fourth as by default."""
+    from dask import config
+
     grid = Grid.read({"case": "3", "kappa": "10", "optimizers": "gd", "seed": f"0..{2 * POISON}"})
     with Store.writing(tmp_path / "peace.db") as store:
         runner.run(grid, store)
     with Store.writing(tmp_path / "poison.db") as store:
-        dask = cluster.connect(grid, "local:2", work=end_at_poison)
+        with config.set({"distributed.scheduler.allowed-failures": 1}):
+            dask = cluster.connect(grid, "local:2", work=end_at_poison)
         assert runner.run(grid, store, executor=dask) == grid.cells
     check_poison(tmp_path / "poison.db", tmp_path / "peace.db", grid, "every worker that ran it ended abruptly")
 
@@ -156,8 +160,8 @@ def test_a_closed_connection_is_a_lost_scheduler(error, message):
         executor.result(future)
 
 
-def test_a_lost_scheduler_is_reported_and_the_same_command_continues(tmp_path):
-    store, peace = tmp_path / "lost.db", tmp_path / "peace.db"
+def test_a_lost_scheduler_is_reported_and_the_same_command_continues(tmp_path, slow_reference):
+    store = tmp_path / "lost.db"
     with scheduler(tmp_path) as (process, address), worker(tmp_path, address), worker(tmp_path, address):
         with begun(store, SLOW, f"cluster={address}") as sweep:
             until(lambda: many(store) > 0, sweep)
@@ -172,12 +176,11 @@ def test_a_lost_scheduler_is_reported_and_the_same_command_continues(tmp_path):
         ]
     assert 0 < len(kept) < 400
     assert run(store, SLOW)["computed"] == 400 - len(kept)
-    run(peace, SLOW)
-    assert differences(store, peace, kept) == []
+    assert differences(store, slow_reference, kept) == []
 
 
-def test_workers_may_join_and_leave_during_a_sweep(tmp_path):
-    store, peace = tmp_path / "late.db", tmp_path / "peace.db"
+def test_workers_may_join_and_leave_during_a_sweep(tmp_path, slow_reference):
+    store = tmp_path / "late.db"
     with scheduler(tmp_path) as (_, address), begun(store, SLOW, f"cluster={address}") as sweep:
         until(lambda: Path(f"{store}.out").read_text(), sweep)
         with worker(tmp_path, address):
@@ -187,8 +190,7 @@ def test_workers_may_join_and_leave_during_a_sweep(tmp_path):
             assert sweep.wait(PATIENCE) == 0
     assert seen > 0
     assert complaints(store) == []
-    run(peace, SLOW)
-    assert differences(store, peace) == []
+    assert differences(store, slow_reference) == []
 
 
 def refused(capsys, tmp_path, name):
@@ -429,7 +431,8 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
         os.kill(process.pid, signal.SIGKILL)  # it alone
         process.wait(PATIENCE)
         assert alone(process)
-    assert run(store, SLOW)["cells"] == 400
+    with Store.writing(store) as opened:  # it is not locked
+        assert len(opened) == many(store) > 0
 
 
 def test_ctrl_c_says_what_is_kept(tmp_path):

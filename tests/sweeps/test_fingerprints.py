@@ -379,7 +379,7 @@ def test_the_file_that_is_hashed_is_the_file_that_is_read(tmp_path):
     assert fingerprints.of_network(str(tmp_path / "mine.npz")) == digest
 
 
-SWEEP = ("-m", "quadsim", "sweep", "case=3", "max_steps=40", "--json")
+SWEEP = ("sweep", "case=3", "max_steps=40", "--json")
 EDITS = {
     "first_shared_state of a base class": (
         "optimizers=adam-mini,adasgd,gd", "optimizers/moments.py",
@@ -393,6 +393,24 @@ EDITS = {
 }  # fmt: skip
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from quadsim.cli import main as cli
+
+printed = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert cli.main(words) == 0, words
+    printed.append(out.getvalue())
+print(json.dumps(printed))
+"""
+
+
+def commands(folder, *lines):
+    """The outputs of several commands that one process runs."""
+    return json.loads(python(folder, "-c", COMMANDS, json.dumps(lines)).stdout.splitlines()[-1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
 def test_rows_of_edited_code_are_recomputed_and_status_says_why(copy, tmp_path, name):
@@ -400,20 +418,24 @@ def test_rows_of_edited_code_are_recomputed_and_status_says_why(copy, tmp_path, 
     folder = tmp_path / "here"
     shutil.copytree(copy, folder)
     rules = ["rules=rules.py"] if "clocked" in optimizers else []
-    arguments = [*SWEEP, optimizers, *rules]
-    python(folder, *arguments, "store=old.db")
+    sweep = [*SWEEP, optimizers, *rules]
+    commands(folder, [*sweep, "store=old.db"])
     path = folder / "quadsim" / file
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
-    result = json.loads(python(folder, "-m", "quadsim", "status", "old.db", *rules, "--json").stdout)
+    result, planned, computed, *_ = commands(
+        folder,
+        ["status", "old.db", *rules, "--json"],
+        [*sweep, "store=old.db", "--dry-run"],
+        [*sweep, "store=old.db"],
+        [*sweep, "store=fresh.db"],
+        *(["export", f"{store}.db", f"out={store}.csv"] for store in ("old", "fresh")),
+    )
+    result, planned, computed = json.loads(result), json.loads(planned), json.loads(computed)
     assert (result["reusable"], result["stale"]) == (result["rows"] - stale, {reason: stale})
-    planned = python(folder, *arguments, "store=old.db", "--dry-run").stdout
-    assert (json.loads(planned)["stale"], json.loads(planned)["stale_because"]) == (stale, [reason])
-    assert json.loads(python(folder, *arguments, "store=old.db").stdout)["computed"] == stale
-    python(folder, *arguments, "store=fresh.db")
-    for store in ("old", "fresh"):
-        python(folder, "-m", "quadsim", "export", f"{store}.db", f"out={store}.csv")
+    assert (planned["stale"], planned["stale_because"]) == (stale, [reason])
+    assert computed["computed"] == stale
     column = (folder / "fresh.csv").read_text().splitlines()[0].split(",").index("loss")
     losses = [[line.split(",")[column] for line in (folder / f"{store}.csv").read_text().splitlines()[1:]]
               for store in ("old", "fresh")]  # fmt: skip

@@ -2,16 +2,19 @@
 
 import ast
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import quadsim as qs
-from quadsim.engine.compiled import compiler, kernel_cache, kernel_source
+from quadsim.engine.compiled import batching, compiler, kernel_cache, kernel_source
 
 kernel_text = kernel_source.kernel_text
 SOLVE = "import quadsim as qs; print(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine='compiled').loss[-1].hex())"
@@ -29,25 +32,6 @@ def python(code, cwd=None, **env):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-@pytest.fixture(scope="session")
-def expected():
-    return float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine="compiled").loss[-1]).hex()
-
-
-@pytest.fixture(scope="session")
-def filled(tmp_path_factory, expected):
-    """A cache folder that one process has filled."""
-    folder = tmp_path_factory.mktemp("filled")
-    assert python(SOLVE, QUADSIM_CACHE_DIR=folder) == expected
-    return folder
-
-
-@pytest.fixture
-def cache(filled, tmp_path):
-    """A copy of it that a test may damage."""
-    return Path(shutil.copytree(filled, tmp_path / "cache"))
 
 
 def files(cache, pattern):
@@ -247,47 +231,39 @@ def test_a_new_optimizer_needs_one_class_and_one_rule(tmp_path):
     """Kernel and solver are unchanged."""
     script = tmp_path / "heavy.py"
     script.write_text(HEAVY_BALL)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-CHOICES = """
-import quadsim as qs
-from quadsim.engine.compiled import batching, compiler
-compiled = []
-compile = compiler._compile
-compiler._compile = lambda *given: compiled.append(given) or compile(*given)
-problem, noise = qs.case(3), qs.Noise(batch=3)
-many, one = [qs.Adam(lr=0.01 * k) for k in range(1, 4)], qs.Adam(lr=0.01)
-
-
-def solve(optimizers, steps=500, **how):
-    run = qs.solve(problem, optimizers, seed=0, max_steps=steps, tol=0, threads=1, **how)
-    run = run if isinstance(run, qs.Trajectory) else run[0]
-    print(len(compiled), float(run.loss[-1]).hex())
-
-
-solve(many, noise=noise)  # the kernel for single lanes
-solve(one, noise=noise)  # the same
-solve(one)  # without noise, the same
-solve(many)
-solve(many, 300_000)  # compiles the kernel for eight
-solve(one, 300_000)  # compiles the kernel for one, without noise
-batching._slower_seconds.clear()
-batching.MAX_SLOWER_SECONDS = 0.0
-solve(many, noise=noise)  # now MAX_SLOWER_SECONDS are spent
-solve(many, noise=noise)
-"""
+    runpy.run_path(str(script))
 
 
 @pytest.mark.slow
-def test_small_jobs_use_compiled_kernels(tmp_path, fastest_kernels):
-    """With the same numbers as from the fastest kernels."""
-    lines = [line.split() for line in python(CHOICES, QUADSIM_CACHE_DIR=tmp_path / "empty").splitlines()]
-    assert [int(compiled) for compiled, _ in lines] == [1, 1, 1, 1, 2, 3, 3, 4]
-    for noise, steps, numbers in ((qs.Noise(batch=3), 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
-        run = qs.solve(qs.case(3), qs.Adam(lr=0.01), seed=0, max_steps=steps, tol=0, noise=noise)
-        assert {lines[k][1] for k in numbers} == {float(run.loss[-1]).hex()}
+def test_small_jobs_use_compiled_kernels(monkeypatch):
+    """With the same numbers as from the fastest kernels. The process seems to have no kernel at first."""
+    monkeypatch.setattr(compiler, "_compiled", set())
+    monkeypatch.setattr(kernel_cache, "has", lambda identity: False)
+    monkeypatch.setattr(batching, "_slower_seconds", defaultdict(float))
+    monkeypatch.setattr(batching, "MAX_SLOWER_SECONDS", np.inf)
+    problem, noise, one = qs.case(3), qs.Noise(batch=3), qs.Adam(lr=0.01)
+    many, losses = [qs.Adam(lr=0.01 * k) for k in range(1, 4)], []
+
+    def solve(optimizers, steps=500, **how):
+        """The number of kernels requested so far."""
+        run = qs.solve(problem, optimizers, seed=0, max_steps=steps, tol=0, threads=1, **how)
+        losses.append((run if isinstance(run, qs.Trajectory) else run[0]).loss[-1])
+        return len(compiler._compiled)
+
+    assert solve(many, noise=noise) == 1  # the kernel for single lanes
+    assert solve(one, noise=noise) == 1  # the same
+    assert solve(one) == 1  # without noise, the same
+    assert solve(many) == 1
+    assert solve(many, 300_000) == 2  # requires the kernel for eight
+    assert solve(one, 300_000) == 3  # requires the kernel for one, without noise
+    monkeypatch.setattr(batching, "_slower_seconds", defaultdict(float))
+    monkeypatch.setattr(batching, "MAX_SLOWER_SECONDS", 0.0)
+    assert solve(many, noise=noise) == 3  # now MAX_SLOWER_SECONDS are spent
+    assert solve(many, noise=noise) == 4
+    with batching.fastest_kernels():
+        for seen, steps, runs in ((noise, 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
+            run = qs.solve(problem, one, seed=0, max_steps=steps, tol=0, noise=seen)
+            assert {losses[k] for k in runs} == {run.loss[-1]}
 
 
 def test_a_cached_kernel_counts_as_compiled(cache, monkeypatch, tmp_path):
