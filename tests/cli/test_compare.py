@@ -48,14 +48,14 @@ def test_the_tables_are_those_of_the_python_call(command, tmp_path):
         "factor=rotated",
         "schedule=cosine",
         "start=ones",
-        "optimizers=sgd,adam",
+        "optimizers=gd,adam",
         "objective=mean-log-loss",
         "out=there",
         *QUICK,
     )
     made = qs.compare(
         lambda seed: qs.case(3, seed=seed),
-        [qs.SGD(), qs.Adam()],
+        [qs.GD(), qs.Adam()],
         seed=range(6),
         max_steps=60,
         objective="mean-log-loss",
@@ -125,7 +125,7 @@ def test_warnings_are_printed_below_the_table(command):
 
 
 def test_the_method_is_in_table_json_and_figure(command, tmp_path):
-    argv = ("compare", "case=3,4", "optimizers=gd,adam,signum", "seed=0..6", "max_steps=60")
+    argv = ("compare", "case=3,4", "optimizers=gd,adam,heavy-ball", "seed=0..6", "max_steps=60")
     out = " ".join(command(*argv)[1].split())
     sentence = "95% intervals per comparison: order statistics of the paired differences, given the tuned rates"
     for word in (sentence, "two-sided sign test, Holm over 4 comparisons", "p (Holm)", "underflow"):
@@ -143,7 +143,7 @@ def test_the_method_is_in_table_json_and_figure(command, tmp_path):
 
 def test_equality_is_never_claimed(command):
     """ "No difference found" is reported with its interval."""
-    out = command("compare", "case=4", "batch=3", "optimizers=sgd,adam,signum", "seed=0..7", "max_steps=100")[1]
+    out = command("compare", "case=4", "batch=3", "optimizers=gd,adam", "seed=0..7", "max_steps=100")[1]
     assert re.search(r"^Case 4, final loss.* no difference found .*Adam .*\d–\d\S*×", out)
     assert "no difference " not in out.replace("no difference found", "").replace("no difference can be shown", "")
 

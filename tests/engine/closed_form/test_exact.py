@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import compiled
 from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
@@ -31,7 +32,7 @@ PROBLEMS = {number: qs.case(number, seed=number, minimizer=None) for number in (
 
 
 @pytest.mark.parametrize("number", PROBLEMS, ids=lambda n: f"case {n}")
-@pytest.mark.parametrize("optimizer", LINEAR, ids=repr)
+@pytest.mark.parametrize("optimizer", compiled(LINEAR))
 def test_exact_agrees_with_the_compiled_engine(number, optimizer):
     """Up to 10⁶ steps to a relative 1e-8, or until squares underflow.
 
@@ -56,7 +57,7 @@ def test_exact_agrees_with_the_compiled_engine(number, optimizer):
 
 
 @pytest.mark.parametrize("number", PROBLEMS, ids=lambda n: f"case {n}")
-@pytest.mark.parametrize("optimizer", LINEAR, ids=repr)
+@pytest.mark.parametrize("optimizer", compiled(LINEAR))
 def test_steps_to_tol_and_the_end_agree_with_the_compiled_engine(number, optimizer):
     problem = qs.case(number, seed=7, minimizer=np.arange(PROBLEMS[number].dim))
     run = qs.solve(problem, optimizer, seed=7, tol=1e-5, max_steps=50_000, engine="compiled")
