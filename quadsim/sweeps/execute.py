@@ -106,7 +106,7 @@ def _solve(facts: Facts, cells: list[Cell], check: Check | None) -> Sequence[Tra
     """The runs of cells with the same options."""
     optimizers, options = [cell.optimizer for cell in cells], cells[0].options
     common: dict[str, Any] = {"seed": facts.seed, "record": "coarse", "threads": 1, "progress": check, **options}
-    return solver.solve(facts.problem, optimizers, e0=facts.start(options["start"])[0], **common)
+    return solver.solve(facts.problem, optimizers, e0=facts.start(common.pop("start"))[0], **common)
 
 
 def _row(facts: Facts, cell: Cell, done: Trajectory, seconds: float) -> Row:

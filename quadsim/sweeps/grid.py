@@ -240,9 +240,10 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
 
 
 def combinations(keys: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
-    """Upper bounds on the combinations of the texts and ranges of these keys: in total, for one problem and seed."""
-    counts = {key: axes.count(key, value) for key, value in keys.items() if isinstance(value, str)}
-    return _count(counts | {key: _length(value) for key, value in keys.items() if isinstance(value, range)}, names)
+    """Upper bounds on the combinations of the texts and seeds among these keys: in total, for one problem and seed."""
+    counts = {key: axes.count(key, text) for key, text in keys.items() if isinstance(text, str)}
+    seeds = keys.get("seed")
+    return _count(counts | ({"seed": _length(seeds)} if isinstance(seeds, range) and seeds.step == 1 else {}), names)
 
 
 def _count(counts: Mapping[str, int], names: Sequence[str]) -> tuple[int, int]:

@@ -239,6 +239,7 @@ BAD = [
     ("compare case=5", "unknown case '5': allowed are 1, 2, 3, 4"),
     ("compare case=3 seed=0..0", "seed must hold at least 2 seeds, got 1"),
     ("compare case=3 seeds=30", "write seed=0..29"),
+    ("compare case=3 tuning_seeds=10", "write tuning_seed=30..39 (seeds that are not in seed=)"),
     ("compare case=3 seed=0..9 tuning_seed=5..20", "but 5, 6, 7, 8, 9 are in both"),
     ("compare case=3 seed=1", "seed must hold at least 2 seeds, got 1"),
     ("compare case=3 optimizers=gd,gd", "optimizers names gd twice"),

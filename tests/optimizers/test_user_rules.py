@@ -188,6 +188,7 @@ BAD = {
     "no learning rate": (3, "def a(g):\n    return g", "must have a learning rate"),
     "no default": (3, "def a(g, lr):\n    return lr * g", "lr must have a default"),
     "any number of arguments": (3, "def a(g, *rest, lr=0.1):\n    return lr * g", "*rest must be a plain parameter"),
+    "the name of a key": (3, "def noise(g, scale=1.0, lr=0.1):\n    return lr * g", "noise.scale= is a key"),
     "a name that is taken": (3, "def adam(g, lr=0.1):\n    return lr * g", "optimizer adam exists already"),
     "nothing returned": (3, "def a(g, lr=0.1):\n    lr * g", "may return nothing"),
     "a branch without return": (3, "def a(g, lr=0.1):\n    if g > 0:\n        return lr * g", "may return nothing"),

@@ -115,6 +115,8 @@ def test_user_defined_problems_have_their_minimizer_at_zero():
         (lambda: qs.case(3, minimizer="gausian"), "unknown minimizer 'gausian': did you mean gaussian?"),
         (lambda: qs.BlockQuadratic.from_blocks([np.eye(2)], minimizer="gaussian"), "allowed are zero"),
         (lambda: qs.solve(qs.case(3), qs.GD(), w0=np.ones(9), e0=np.ones(9)), "give w0 or e0, not both"),
+        (lambda: qs.solve(qs.case(3), qs.GD(), w0=np.ones(9), start="ones"), "give w0 or start, not both"),
+        (lambda: qs.solve(qs.case(3), qs.GD(), e0=np.ones(9), start=3.0), "give e0 or start, not both"),
         (lambda: qs.exact(qs.case(3), qs.GD(), w0=np.ones(9), e0=np.ones(9)), "give one of w0 and e0"),
         (lambda: qs.solve(qs.case(3), qs.GD(), e0=np.ones(8)), "e0 must have shape (9,), got shape (8,)"),
         (lambda: qs.case(3, minimizer=np.ones(9), h=np.ones(9)), "give minimizer or h, not both"),

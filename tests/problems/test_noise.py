@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import quadsim as qs
 from quadsim.engine.compiled import random as kernel_random
+from quadsim.problems import noise
 from quadsim.problems.noise import FACTORS, run_key
 
 NOISES = [
@@ -178,6 +179,22 @@ def test_sgd_with_additive_noise_has_its_stationary_loss():
     found = np.array([run.loss[-1] for run in runs])
     assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(400)
     assert abs(found.mean() - 1.3 * expected) > 4 * found.std() / np.sqrt(400)  # the control
+
+
+def test_models_that_act_at_the_same_place_add_up(monkeypatch):
+    class Wide(noise.Gaussian):
+        def kernel_scale(self, dim):
+            return 4 * self.scale
+
+    monkeypatch.setitem(noise.MODELS, "wide", Wide)
+    both = qs.Noise("gaussian+wide+labels", scale=(0.3, 0.1, 2.0))
+    assert_allclose(both.kernel_scales(4), [0.5, 1.0], rtol=1e-15)
+    assert_array_equal(qs.Noise("gaussian", scale=0.3).kernel_scales(4), [0.3, 0.0])
+
+
+def test_scales_may_be_an_array():
+    assert qs.Noise("gaussian+labels", scale=np.array([0.1, 0.2])).scale == (0.1, 0.2)
+    assert qs.Noise("gaussian", scale=np.float64(0.1)).scale == 0.1
 
 
 def test_rows_noise_vanishes_at_the_minimum_and_other_noise_does_not():

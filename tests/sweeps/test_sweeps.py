@@ -922,6 +922,8 @@ BAD = [
     ({"case": 3, "cluster": "nowhere"}, "cluster must be local:N or an address"),
     ({"case": 3, "limit": 0}, "limit must be a whole number of at least 1, got 0"),
     ({"case": 3, "limit": "5"}, "limit must be a whole number"),
+    ({"case": 3, "limit": 2, "seed": range(5)}, "the grid has 15 cells, and the limit is 2"),
+    ({"case": 3, "kappa": {10: 1}}, "kappa must be a value or a list of values, got {10: 1}"),
     ({"case": 3, "limit": 2}, "the grid has 3 cells, and the limit is 2: use fewer values, or give limit=3"),
     ({"case": 3, "retry": "no"}, "retry"),
     ({"case": 3, "progress": 5}, "progress"),

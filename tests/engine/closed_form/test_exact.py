@@ -458,7 +458,7 @@ def test_a_subclass_has_no_closed_form(check_refused):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p: qs.exact(p, qs.Adam()), "adam has no closed form: use engine=compiled"),
+        (lambda p: qs.exact(p, qs.Adam()), "adam has no closed form: use solve"),
         (lambda p: qs.exact(p, qs.GD(), at=[-1]), "at must be whole numbers from 0 to 1000000000000, got -1"),
         (lambda p: qs.exact(p, qs.GD(), at=[1.5]), "at must be whole numbers from 0 to 1000000000000, got 1.5"),
         (lambda p: qs.exact(p, qs.GD(), at=[10**12 + 1]), "got 1000000000001"),

@@ -112,7 +112,9 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("kind", [qs.Adam, *(pytest.param(kind, marks=SLOW) for kind in (qs.GD, qs.FrozenAdam, qs.BlockGD))])
+@pytest.mark.parametrize(
+    "kind", [qs.Adam, *(pytest.param(kind, marks=SLOW) for kind in (qs.GD, qs.FrozenAdam, qs.BlockGD))]
+)
 def test_a_lane_is_bit_identical_whatever_runs_beside_it(name, kind, fastest_kernels):
     """Alone, among 5, among 19 at another position, on one thread or two."""
     problem = PROBLEMS[name]
