@@ -22,12 +22,12 @@ _OPERATORS = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_lock = threading.Lock()
+PARSE_LOCK = threading.Lock()  # before Python 3.11.8 and 3.12.2 ast.parse may fail in threads (python/cpython#106905)
 
 
 def parse(text: str) -> ast.Module:
-    """`ast.parse` for several threads: before Python 3.11.8 and 3.12.2 it may fail (python/cpython#106905)."""
-    with _lock:
+    """`ast.parse` in one thread at a time."""
+    with PARSE_LOCK:
         return ast.parse(text)
 
 

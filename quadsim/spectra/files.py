@@ -20,6 +20,7 @@ import numpy as np
 
 from quadsim import _files
 from quadsim._parsing import NUMBER
+from quadsim._source import PARSE_LOCK
 from quadsim._validation import InputError
 
 MAX_BYTES = 2**28  # of a file, unpacked
@@ -92,7 +93,7 @@ def _read_npz(path: Path) -> Measured:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
                 raise InputError(f"{path} unpacks to more than {MAX_BYTES // 2**20} MB: not a file of spectra")
-        with np.load(path, allow_pickle=False) as content:
+        with PARSE_LOCK, np.load(path, allow_pickle=False) as content:  # the header of an array is parsed by `ast`
             arrays = dict(content)
     except InputError:
         raise
