@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -196,12 +197,18 @@ for folder in {folders!r}:
 
 @pytest.mark.slow
 @as_root
-def test_another_user_loads_only_from_its_folder(cache, expected, tmp_path):
+def test_another_user_loads_only_from_its_folder(filled, expected, tmp_path):
     """A process that has dropped root's rights does not load root's kernels; it writes its own."""
-    for path in [tmp_path, *tmp_path.parents]:
-        if stat.S_IMODE(path.stat().st_mode) & 0o055 != 0o055:
-            path.chmod(0o755)  # pytest's folders are not readable by others
-    root_file, private = only_file(cache), tmp_path / "theirs"
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # pytest's folders are private, and made private again by each session
+        _check_another_user(Path(folder), filled, expected, tmp_path)
+
+
+def _check_another_user(folder, filled, expected, tmp_path):
+    folder.chmod(0o755)
+    cache, private = Path(shutil.copytree(filled, folder / "cache")), folder / "theirs"
+    root_file = only_file(cache)
     for path in (cache, root_file):
         path.chmod(0o755)
     private.mkdir()
