@@ -73,6 +73,16 @@ class Comparison:
     seeds: list[int]
     tuning_seeds: list[int]
 
+    def to_frame(self) -> pd.DataFrame:
+        """The table of verdicts.
+
+        Returns
+        -------
+        DataFrame
+            A copy of ``summary``: one row for each optimizer.
+        """
+        return self.summary.copy()
+
 
 def compare(
     problem: Draw | BlockQuadratic,

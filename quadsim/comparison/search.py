@@ -44,6 +44,7 @@ class Search:
         given = "lr" in settings
         self.refine = checks.whole("refine", (0 if given else REFINE) if refine is None else refine, at_least=0)
         self.extend = checks.whole("extend", (0 if given else EXTEND) if extend is None else extend, at_least=0)
+        self.problem = problem.name
         self.first_level = "given" if given else "coarse"
         self.optimizer, self.rates = optimizer, None if given else _block_rates(optimizer, problem)
         if not given:

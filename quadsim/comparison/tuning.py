@@ -58,6 +58,8 @@ class Tuned:
         Whether "lr" is a factor on the best known learning rates of the blocks (BlockGD).
     leaders : tuple of (Optimizer, array)
         The best settings tried, eight at most, the chosen one first; each with its objective on every tuning seed.
+    problem : str
+        The problem's name.
     """
 
     optimizer: Optimizer
@@ -69,6 +71,18 @@ class Tuned:
     given: bool = False
     factor: bool = False
     leaders: tuple[tuple[Optimizer, np.ndarray], ...] = ()
+    problem: str = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """The trials as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            ``tried``, one row for each setting, with the columns problem, optimizer and label before the others.
+        """
+        names = {"problem": self.problem, "optimizer": self.optimizer.name, "label": self.optimizer.label}
+        return self.tried.assign(**names)[[*names, *self.tried]]
 
     def curve(self) -> pd.DataFrame:
         """The trials with the chosen other settings, by learning rate."""
@@ -219,6 +233,7 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
         failed=failed,
         given=search.given,
         factor=search.rates is not None,
+        problem=search.problem,
         leaders=tuple((search.optimizer_at(row), row["scores"]) for row in ranked[:MAX_LEADERS]),
     )
 

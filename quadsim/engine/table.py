@@ -13,6 +13,8 @@ from quadsim import _quantiles as quantiles
 from quadsim._validation import InputError
 from quadsim.engine.trajectory import Status, Trajectory
 
+CURVE_COLUMNS = ("lane", "problem", "optimizer", "label", "seed", "step", "loss", "grad_norm", "relative")
+
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
     """Read a table; floats are parsed exactly.
@@ -58,6 +60,7 @@ def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
 
 def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each recorded step of each run; `relative` is ‖g‖/‖g₀‖."""
+    empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
     parts = [
         pd.DataFrame(
             {
@@ -74,7 +77,7 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
         )
         for lane, run in enumerate(runs)
     ]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts or [empty], ignore_index=True)
 
 
 def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:

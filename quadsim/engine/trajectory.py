@@ -97,6 +97,20 @@ class Trajectory:
         """The learning rate used; one for each block in BlockGD."""
         return self.optimizer.lr
 
+    def to_frame(self) -> pd.DataFrame:
+        """The recorded steps as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each recorded step; the columns are lane (0), problem, optimizer, label, seed, step, loss,
+            grad_norm and relative, which is ‖g‖/‖g₀‖.
+
+        >>> qs.solve(qs.case(3), qs.FrozenAdam()).to_frame()["step"].max()
+        15
+        """
+        return Runs((self,)).to_frame()
+
 
 @dataclass(frozen=True, eq=False)
 class Runs(Sequence[Trajectory]):
@@ -115,6 +129,21 @@ class Runs(Sequence[Trajectory]):
         from quadsim.engine import table
 
         return table.summary(self.trajectories)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The recorded steps of all runs as a tidy table, a lane for each run.
+
+        Returns
+        -------
+        DataFrame
+            One row for each recorded step; the columns are those of `Trajectory.to_frame`.
+
+        >>> qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).to_frame().groupby("optimizer")["step"].max().to_dict()
+        {'frozen-adam': 15, 'gd': 31657}
+        """
+        from quadsim.engine import table
+
+        return table.curves(self.trajectories)
 
 
 def checked_limits(max_steps: Any, tol: Any, record: str | int) -> tuple[int | None, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from quadsim._validation import InputError, InputTypeError
 from quadsim.problems import linear_algebra
 from quadsim.problems.bases import gaussian_point, random_basis
 from quadsim.problems.linear_algebra import blas_threads, check_conditioning, scaled_eigen, symmetric_matrix
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BASES = ("haar", "diagonal")
 SPANS = ("blocks", "whole")
@@ -149,6 +152,22 @@ class BlockQuadratic:
         for array in (*symmetric, *eigenvalues, point):
             array.flags.writeable = False
         return cls(symmetric, eigenvalues, point, name, kind)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The eigenvalues as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each eigenvalue; the columns are block (its number, from 0) and eigenvalue.
+
+        >>> qs.BlockQuadratic.from_spectra([[1, 2], [100]]).to_frame()["block"].tolist()
+        [0, 0, 1]
+        """
+        import pandas as pd
+
+        numbers = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return pd.DataFrame({"block": numbers, "eigenvalue": np.concatenate(self.eigenvalues)})
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.spectra.files import Measured, MeasuredBlock
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SIGMA = 1e-5**0.5  # as in the public code of arXiv 2402.16788
 SCALES = ("raw", "tenth")
@@ -123,6 +126,27 @@ class Distances:
     matrix: np.ndarray
     mean: float
     noise: tuple[float | None, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The distances as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each ordered pair; the columns are block, other and distance. The distance of a block to itself
+            is its noise, that between two of its probes; NaN if there is one probe.
+
+        >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "head"])
+        >>> distances.to_frame().columns.tolist()
+        ['block', 'other', 'distance']
+        """
+        import pandas as pd
+
+        matrix = self.matrix.copy()
+        np.fill_diagonal(matrix, np.array(self.noise, dtype=float))
+        return pd.DataFrame(product(self.blocks, self.blocks), columns=["block", "other"]).assign(
+            distance=matrix.ravel()
+        )
 
 
 def js_matrix(

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from quadsim import _files
 from quadsim._parsing import NUMBER
 from quadsim._source import PARSE_LOCK
 from quadsim._validation import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_BYTES = 2**28  # of a file, unpacked
 
@@ -48,6 +51,26 @@ class MeasuredBlock:
         """The largest magnitude of a node over all probes."""
         return max(float(abs(nodes).max()) for nodes in self.nodes)
 
+    def to_frame(self) -> pd.DataFrame:
+        """The nodes as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each node; the columns are block, probe, eigenvalue and weight (within a probe they add to 1).
+
+        >>> qs.spectra.load("gpt2").block("layer3.query").to_frame().groupby("probe")["weight"].sum().round(12).tolist()
+        [1.0, 1.0]
+        """
+        import pandas as pd
+
+        columns = ("probe", "eigenvalue", "weight")
+        parts = [
+            pd.DataFrame(dict(zip(columns, (probe, *values), strict=True)))
+            for probe, values in enumerate(zip(self.nodes, self.weights, strict=True))
+        ]
+        return pd.concat(parts, ignore_index=True).assign(block=self.name)[["block", *columns]]
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -66,6 +89,21 @@ class Measured:
         if name not in self.blocks:
             raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
         return self.blocks[name]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The nodes of all blocks as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each node; the columns are those of `MeasuredBlock.to_frame`.
+
+        >>> qs.spectra.load("gpt2").to_frame().columns.tolist()
+        ['block', 'probe', 'eigenvalue', 'weight']
+        """
+        import pandas as pd
+
+        return pd.concat([block.to_frame() for block in self.blocks.values()], ignore_index=True)
 
 
 def exact(name: str, eigenvalues: Any) -> MeasuredBlock:

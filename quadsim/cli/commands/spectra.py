@@ -198,11 +198,6 @@ def _distances(
     measured: Measured, names: list[str], sigma: float, scale: str
 ) -> tuple[list[dict[str, Any]], pd.DataFrame, str]:
     """The mean distances at both scales; the matrix of the requested scale and the title of its figure."""
-    from itertools import product
-
-    import numpy as np
-    import pandas as pd
-
     from quadsim.spectra import js_matrix
 
     means = {}
@@ -216,9 +211,7 @@ def _distances(
         noises = [value for value in found.noise if value is not None]
         means[kind] = {"scale": kind, "mean": found.mean, "noise": sum(noises) / len(noises) if noises else None}
         if kind == scale:
-            matrix = found.matrix.copy()
-            np.fill_diagonal(matrix, np.array(found.noise, dtype=float))
-    pairs = pd.DataFrame(product(names, names), columns=["block", "other"]).assign(distance=matrix.ravel())
+            pairs = found.to_frame()
     mean, noise = means[scale]["mean"], means[scale]["noise"]
     diagonal = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
     return list(means.values()), pairs, f"{measured.name}: mean distance between blocks {mean:.3f}{diagonal}"
