@@ -25,9 +25,11 @@ from quadsim.problems.block_quadratic import BlockQuadratic
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """The results of a comparison, as tables.
 
@@ -73,6 +75,16 @@ class Comparison:
     seeds: list[int]
     tuning_seeds: list[int]
 
+    def __repr__(self) -> str:
+        from quadsim._display import comparisons
+
+        return comparisons.comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import comparisons
+
+        return comparisons.comparison_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """The table of verdicts.
 
@@ -82,6 +94,27 @@ class Comparison:
             A copy of ``summary``: one row for each optimizer.
         """
         return self.summary.copy()
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the curves, the sensitivity to the learning rate, and the paired differences.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.comparison`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.compare(qs.case(3), [qs.GD(), qs.Adam()], seed=range(6), max_steps=50).plot()
+        """
+        from quadsim import plots
+
+        return plots.comparison(self, ax=ax, **options)
 
 
 def compare(

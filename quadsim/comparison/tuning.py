@@ -27,12 +27,14 @@ from quadsim.problems.block_quadratic import BlockQuadratic
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LOG10_2 = float(np.log10(2))
 MAX_LEADERS = 8  # as many as the compiled engine runs in one batch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tuned:
     """An optimizer at the best of the settings tried.
 
@@ -73,6 +75,16 @@ class Tuned:
     leaders: tuple[tuple[Optimizer, np.ndarray], ...] = ()
     problem: str = ""
 
+    def __repr__(self) -> str:
+        from quadsim._display import comparisons
+
+        return comparisons.tuned_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import comparisons
+
+        return comparisons.tuned_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """The trials as a tidy table.
 
@@ -83,6 +95,27 @@ class Tuned:
         """
         names = {"problem": self.problem, "optimizer": self.optimizer.name, "label": self.optimizer.label}
         return self.tried.assign(**names)[[*names, *self.tried]]
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the objective against the learning rate.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.sensitivity`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.tune(qs.case(3), qs.Adam(), seed=range(3), max_steps=50).plot()
+        """
+        from quadsim import plots
+
+        return plots.sensitivity(self, ax=ax, **options)
 
     def curve(self) -> pd.DataFrame:
         """The trials with the chosen other settings, by learning rate."""

@@ -72,7 +72,7 @@ def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
                 "step": run.steps,
                 "loss": run.loss,
                 "grad_norm": run.grad_norm,
-                "relative": run.grad_norm / run.grad_norm[0] if run.grad_norm.size and run.grad_norm[0] else 0.0,
+                "relative": run.relative,
             }
         )
         for lane, run in enumerate(runs)

@@ -18,6 +18,8 @@ from quadsim.problems.noise import Noise
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_STEPS = 10**12
 NO_NOISE, CONSTANT_SCHEDULE = Noise(), Schedule()
@@ -35,7 +37,7 @@ class Status(StrEnum):
     UNDERFLOW = "underflow"  # a block left float64's range, where Adam's "convergence" is spurious (ledger 5i)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
     """One run: the recorded steps, and how it ended.
 
@@ -69,6 +71,8 @@ class Trajectory:
         The engine that computed it: "compiled" or "closed-form".
     noise : Noise
     schedule : Schedule
+    first_grad_norm : float or None
+        ‖g₀‖ where step 0 is not among the recorded steps, as in `exact` with ``at``.
     """
 
     steps: np.ndarray
@@ -91,11 +95,30 @@ class Trajectory:
     engine: str
     noise: Noise = NO_NOISE
     schedule: Schedule = CONSTANT_SCHEDULE
+    first_grad_norm: float | None = None
+
+    def __repr__(self) -> str:
+        from quadsim._display import runs
+
+        return runs.run_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import runs
+
+        return runs.run_html(self)
 
     @property
     def lr(self) -> LearningRate:
         """The learning rate used; one for each block in BlockGD."""
         return self.optimizer.lr
+
+    @property
+    def relative(self) -> np.ndarray:
+        """‖g‖/‖g₀‖ at the recorded steps; 0 where the start is the minimizer."""
+        first = self.first_grad_norm
+        if first is None:
+            first = float(self.grad_norm[0]) if self.grad_norm.size else 0.0
+        return self.grad_norm / first if first else np.zeros_like(self.grad_norm)
 
     def to_frame(self) -> pd.DataFrame:
         """The recorded steps as a tidy table.
@@ -111,8 +134,29 @@ class Trajectory:
         """
         return Runs((self,)).to_frame()
 
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the gradient norm against steps, on log axes.
 
-@dataclass(frozen=True, eq=False)
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.convergence`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.solve(qs.case(3), qs.FrozenAdam()).plot()
+        """
+        from quadsim import plots
+
+        return plots.convergence(self, ax=ax, **options)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Runs(Sequence[Trajectory]):
     """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them."""
 
@@ -122,7 +166,19 @@ class Runs(Sequence[Trajectory]):
         return len(self.trajectories)
 
     def __getitem__(self, number: Any) -> Any:
-        return self.trajectories[number]
+        """A run, or for a slice the `Runs` in it."""
+        selected = self.trajectories[number]
+        return Runs(selected) if isinstance(number, slice) else selected
+
+    def __repr__(self) -> str:
+        from quadsim._display import runs
+
+        return runs.runs_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import runs
+
+        return runs.runs_html(self)
 
     def table(self) -> pd.DataFrame:
         """One row for each run: its settings and how it ended."""
@@ -144,6 +200,27 @@ class Runs(Sequence[Trajectory]):
         from quadsim.engine import table
 
         return table.curves(self.trajectories)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the gradient norms against steps, on log axes: a curve for each run.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.convergence`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).plot()
+        """
+        from quadsim import plots
+
+        return plots.convergence(self, ax=ax, **options)
 
 
 def checked_limits(max_steps: Any, tol: Any, record: str | int) -> tuple[int | None, float]:

@@ -40,7 +40,7 @@ from quadsim.problems.block_quadratic import BlockQuadratic
 LearningRate = float | tuple[float, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimizer:
     """The base class of all optimizers.
 
@@ -86,8 +86,18 @@ class Optimizer:
 
     lr: LearningRate = positive(None)  # noqa: RUF009
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]  # a dataclass keeps the one that its class has
+
     def __post_init__(self) -> None:
         settings.check(self)
+
+    def __repr__(self) -> str:
+        """The call that makes it, with the settings that differ from their defaults: Adam(lr=0.1, beta2=0.99)."""
+        from quadsim._display import text
+
+        return text.call(self)
 
     def with_best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
         """The same optimizer with its learning rate filled in, for a run that starts at this error."""

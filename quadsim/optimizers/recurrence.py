@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recurrence:
     """In an eigendirection with eigenvalue λ the error follows e₊ = a(λ)·e + b(λ)·e₋, from e₋ = e.
 
@@ -31,3 +31,10 @@ class Recurrence:
     nesterov: bool = False
     metric: str = "hessian"
     double_root: bool = False
+
+    def __repr__(self) -> str:
+        from quadsim._display import text
+
+        return text.call(
+            self, text.changed(self) | {"lr": tuple(self.lr.tolist()) if hasattr(self.lr, "tolist") else self.lr}
+        )

@@ -12,7 +12,7 @@ from quadsim._validation import InputError
 KINDS = ("constant", "cosine", "linear", "sqrt", "step")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """The learning rate's factor at step t of T: a linear warm-up t/W over the first W steps, then a decay.
 
@@ -40,6 +40,13 @@ class Schedule:
         object.__setattr__(self, "warmup", checks.real("warmup", warmup, at_least=0))
         object.__setattr__(self, "every", checks.real("every", self.every, above=0))
         object.__setattr__(self, "drop", checks.real("drop", self.drop, above=0, at_most=1))
+
+    def __repr__(self) -> str:
+        from quadsim._display import text
+
+        usual = {} if self == Schedule(self.kind) else {"warmup": self.warmup}
+        steps = {"every": self.every, "drop": self.drop} if self.kind == "step" else {}
+        return text.call(self, {"kind": self.kind, **usual, **steps}, positional="kind")
 
     def __str__(self) -> str:
         extra = f" every={self.every:g} drop={self.drop:g}" if self.kind == "step" else ""

@@ -22,6 +22,8 @@ from quadsim.problems.linear_algebra import blas_threads, check_conditioning, sc
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BASES = ("haar", "diagonal")
 SPANS = ("blocks", "whole")
@@ -31,7 +33,7 @@ MAX_BASIS_ERROR = 1e-10  # of an entry of QᵀQ − I
 LARGEST_BLOCK = 2048  # a dense basis of more would take minutes to draw
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockQuadratic:
     """A block-diagonal quadratic. Build one with `from_spectra`, `from_blocks` or `quadsim.case`.
 
@@ -153,6 +155,16 @@ class BlockQuadratic:
             array.flags.writeable = False
         return cls(symmetric, eigenvalues, point, name, kind)
 
+    def __repr__(self) -> str:
+        from quadsim._display import problems
+
+        return problems.problem_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import problems
+
+        return problems.problem_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """The eigenvalues as a tidy table.
 
@@ -168,6 +180,27 @@ class BlockQuadratic:
 
         numbers = np.repeat(np.arange(len(self.sizes)), self.sizes)
         return pd.DataFrame({"block": numbers, "eigenvalue": np.concatenate(self.eigenvalues)})
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the eigenvalues by block, on a common log axis.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.histogram`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.case(3).plot()
+        """
+        from quadsim import plots
+
+        return plots.histogram(self, ax=ax, **options)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ class Labels(NoiseModel):
 MODELS: dict[str, type[NoiseModel]] = {"gaussian": Gaussian, "labels": Labels}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Noise:
     """The noise in a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
 
@@ -94,6 +94,11 @@ class Noise:
         if len(scales) != len(names):
             raise InputError(f"noise.scale must have one number for each of {self.model}, got {len(scales)}")
         object.__setattr__(self, "scale", scales if len(scales) > 1 else scales[0])
+
+    def __repr__(self) -> str:
+        from quadsim._display import text
+
+        return text.call(self, positional="model")
 
     @property
     def models(self) -> tuple[NoiseModel, ...]:

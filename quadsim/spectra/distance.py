@@ -17,9 +17,12 @@ import numpy as np
 from quadsim import _validation as checks
 from quadsim._validation import InputError
 from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.spectra.synthetic import MIN_EIGENVALUE
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SIGMA = 1e-5**0.5  # as in the public code of arXiv 2402.16788
 SCALES = ("raw", "tenth")
@@ -77,6 +80,24 @@ def grid(blocks: Sequence[MeasuredBlock], *, sigma: float = SIGMA, scale: str = 
     return multiples * step
 
 
+def density_table(blocks: Sequence[MeasuredBlock], scale: str = "raw") -> pd.DataFrame:
+    """Each block's density on 800 points of its range, smoothed by a 200th of it, so that narrow spectra show too.
+
+    The columns are block, eigenvalue and density, as `quadsim.plots.densities` reads them.
+    """
+    import pandas as pd
+
+    parts = []
+    for block in blocks:
+        unit = unit_of(block, scale)
+        low, high = min(nodes[0] for nodes in block.nodes) / unit, max(nodes[-1] for nodes in block.nodes) / unit
+        width = max((high - low) / 200, 1e-9 * max(abs(high), abs(low)), MIN_EIGENVALUE)
+        points = np.linspace(low - 5 * width, high + 5 * width, 800)
+        values = density(block, points, sigma=width, scale=scale)
+        parts.append(pd.DataFrame({"block": block.name, "eigenvalue": points, "density": values}))
+    return pd.concat(parts, ignore_index=True)
+
+
 def js_distance(
     one: MeasuredBlock,
     other: MeasuredBlock,
@@ -118,7 +139,7 @@ def probe_distance(block: MeasuredBlock, *, sigma: float = SIGMA, scale: str = "
     return float(np.mean([_js(p / p.sum(), q / q.sum()) for p, q in combinations(parts, 2)]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Distances:
     """All pairs of blocks: their distances, the mean over pairs (JS⁰ at initialization), and each block's own noise."""
 
@@ -126,6 +147,16 @@ class Distances:
     matrix: np.ndarray
     mean: float
     noise: tuple[float | None, ...]
+
+    def __repr__(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.distances_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.distances_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """The distances as a tidy table.
@@ -136,7 +167,7 @@ class Distances:
             One row for each ordered pair; the columns are block, other and distance. The distance of a block to itself
             is its noise, that between two of its probes; NaN if there is one probe.
 
-        >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "head"])
+        >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"])
         >>> distances.to_frame().columns.tolist()
         ['block', 'other', 'distance']
         """
@@ -147,6 +178,27 @@ class Distances:
         return pd.DataFrame(product(self.blocks, self.blocks), columns=["block", "other"]).assign(
             distance=matrix.ravel()
         )
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the distances as a shaded matrix.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.heat_map`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"]).plot()
+        """
+        from quadsim import plots
+
+        return plots.heat_map(self, ax=ax, **options)
 
 
 def js_matrix(

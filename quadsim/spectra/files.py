@@ -25,11 +25,13 @@ from quadsim._validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_BYTES = 2**28  # of a file, unpacked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredBlock:
     """One block's spectrum: for each probe, quadrature nodes, their weights and the residuals of the Ritz pairs.
 
@@ -51,6 +53,16 @@ class MeasuredBlock:
         """The largest magnitude of a node over all probes."""
         return max(float(abs(nodes).max()) for nodes in self.nodes)
 
+    def __repr__(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.block_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.block_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """The nodes as a tidy table.
 
@@ -71,8 +83,30 @@ class MeasuredBlock:
         ]
         return pd.concat(parts, ignore_index=True).assign(block=self.name)[["block", *columns]]
 
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the density of the eigenvalues.
 
-@dataclass(frozen=True)
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.densities`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.spectra.load("gpt2").block("layer3.query").plot()
+        """
+        from quadsim import plots
+        from quadsim.spectra import distance
+
+        return plots.densities(distance.density_table([self]), ax=ax, **options)
+
+
+@dataclass(frozen=True, repr=False)
 class Measured:
     """The blocks of one network, and where they come from."""
 
@@ -90,6 +124,16 @@ class Measured:
             raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
         return self.blocks[name]
 
+    def __repr__(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.measured_text(self)
+
+    def _repr_html_(self) -> str:
+        from quadsim._display import spectra
+
+        return spectra.measured_html(self)
+
     def to_frame(self) -> pd.DataFrame:
         """The nodes of all blocks as a tidy table.
 
@@ -104,6 +148,28 @@ class Measured:
         import pandas as pd
 
         return pd.concat([block.to_frame() for block in self.blocks.values()], ignore_index=True)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Figure | Axes:
+        """Draw the density of the eigenvalues of each block, in a panel of its own.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure is made.
+        options :
+            As in `quadsim.plots.densities`.
+
+        Returns
+        -------
+        Figure or Axes
+            The new figure, or ``ax``.
+
+        >>> figure = qs.spectra.load("gpt2").plot()
+        """
+        from quadsim import plots
+        from quadsim.spectra import distance
+
+        return plots.densities(distance.density_table(list(self.blocks.values())), ax=ax, **options)
 
 
 def exact(name: str, eigenvalues: Any) -> MeasuredBlock:

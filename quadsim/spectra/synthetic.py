@@ -6,7 +6,7 @@ import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from quadsim import _blas
 from quadsim import _validation as checks
 from quadsim._random import stream
 from quadsim._validation import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Spectra = tuple[np.ndarray, ...]
 MIN_EIGENVALUE = 1e-60
@@ -212,7 +215,7 @@ def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: floa
     return tuple(np.sort(chunk) for chunk in np.split(values[order], np.cumsum(sizes)[:-1]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Arrangements:
     """The distinct partitions that `partition` makes of one set of eigenvalues, by increasing heterogeneity.
 
@@ -229,6 +232,28 @@ class Arrangements:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def __repr__(self) -> str:
+        return f"<Arrangements: {len(self)}, by {self.exchanges} adjacent exchanges>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The arrangements as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each arrangement; the columns are arrangement (its number, from 1), first (the number of
+            exchanges at which it begins), low and high (the ends of its range of heterogeneities), and heterogeneity
+            (one of them, as in ``values``).
+
+        >>> qs.spectra.arrangements(range(1, 10), 3).to_frame()["heterogeneity"].round(2).tolist()
+        [0.0, 0.22, 0.61, 0.89, 1.0]
+        """
+        import pandas as pd
+
+        edges = np.concatenate([[0.0], self.breaks, [1.0]])
+        columns = {"first": self.first, "low": edges[:-1], "high": edges[1:], "heterogeneity": self.values}
+        return pd.DataFrame({"arrangement": np.arange(1, len(self) + 1), **columns})
 
     @property
     def breaks(self) -> np.ndarray:

@@ -6,7 +6,8 @@ are reused. A fingerprint is computed from the import graph, not listed by hand:
 - Roots are `execute` and the modules of the classes in the MRO of the cell's optimizer. A module depends on all modules
   of this package that it imports, also inside functions (see `import_graph`). Each counts with its whole syntax.
 - The registry of optimizers (``optimizers/__init__``) does not count: code takes classes from it only to compare them
-  (``isinstance``). Nor does the compiled engine for closed-form cells, nor the package's own ``__init__``.
+  (``isinstance``). Nor does the compiled engine for closed-form cells, nor the package's own ``__init__``, nor what
+  draws results (`plots`, `_display`).
 - The kernel's text is hashed in every form that a run may choose (each width, settings shared by the lanes or not). It
   contains the rule of the optimizer with the helpers and constants that it uses, also for a user-defined rule.
 - Third-party packages that this code imports count by version, and so does Python by its minor version.
@@ -39,6 +40,7 @@ from quadsim.sweeps.store.verify import KEY_HALF
 
 EXECUTE, COMPILED = f"{PACKAGE}.sweeps.execute", f"{PACKAGE}.engine.compiled"
 NOT_COUNTED = {PACKAGE, REGISTRY}  # modules
+DRAWING = (f"{PACKAGE}.plots", f"{PACKAGE}._display")  # packages that results import to show themselves
 UNVERSIONED_PACKAGES = {"pandas", "filelock"}  # compute no result
 MAX_SPECTRA_BYTES = 2**28  # of a file of spectra
 
@@ -94,7 +96,7 @@ def _closure(roots: frozenset[str], engine: str) -> frozenset[str]:
     while waiting:
         name = waiting.pop()
         seen.add(name)
-        waiting |= import_graph.module(name).imports - seen
+        waiting |= {one for one in import_graph.module(name).imports - seen if not one.startswith(DRAWING)}
         if engine == "closed-form":
             waiting -= {one for one in waiting if one.startswith(COMPILED)}
     return frozenset(seen - NOT_COUNTED)

@@ -7,8 +7,8 @@ stated, and scales with lr². Signs are rows of ±1; a cycle and its mirror imag
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from quadsim._validation import InputError
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import checked_block
 from quadsim.theory.sdp import sdp_value, sign_halves
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def floor(problem: BlockQuadratic | Any, lr: float, beta1: float = 0.0) -> float:
@@ -53,6 +56,21 @@ class FloorBounds:
     stable_cycle: float
     upper: float
     looser: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """The bounds as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each bound; the columns are bound and value.
+
+        >>> qs.theory.floor_bounds(qs.case(3), lr=0.01, beta2=0.99).to_frame()["bound"].tolist()
+        ['limsup', 'stable_cycle', 'upper', 'looser']
+        """
+        import pandas as pd
+
+        return pd.DataFrame(list(asdict(self).items()), columns=["bound", "value"])
 
 
 def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBounds:

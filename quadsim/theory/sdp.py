@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from quadsim._validation import InputError
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import checked_block
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 MAX_ENUMERATED = 20
 GAP_TOL = 1e-12  # relative duality gap
 PATIENCE = 8  # iterations without a smaller gap, after which rounding dominates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SDPValue:
     """value ≤ SDP(H) ≤ upper, to rounding.
 
@@ -45,6 +48,26 @@ class SDPValue:
     upper: float
     x: tuple[np.ndarray, ...]
     multipliers: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<SDPValue: {self.value:.6g}, relative gap {self.gap:.1e}, dim {self.multipliers.size}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The multipliers as a tidy table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each coordinate; the columns are coordinate, block (its number) and multiplier.
+
+        >>> qs.theory.sdp_value(qs.case(3)).to_frame()["multiplier"].sum().round(6).item()
+        15027.0
+        """
+        import pandas as pd
+
+        sizes = [len(x) for x in self.x]
+        columns = {"block": np.repeat(np.arange(len(sizes)), sizes), "multiplier": self.multipliers}
+        return pd.DataFrame({"coordinate": np.arange(self.multipliers.size), **columns})
 
     @property
     def gap(self) -> float:

@@ -92,6 +92,7 @@ def _draw(line: CommandLine) -> None:
     values, model = line.values, line.values["model"]
     from quadsim import plots
     from quadsim.spectra import load
+    from quadsim.spectra.distance import density_table
 
     measured = load(model)
     blocks = [measured.block(name) for name in values.get("blocks", measured.blocks)]
@@ -106,7 +107,7 @@ def _draw(line: CommandLine) -> None:
         if sampling:
             raise
         sampled = None  # these blocks make no problem; their densities can still be shown
-    tables = {"-blocks": _table(blocks), "-densities": _densities(blocks, scale)}
+    tables = {"-blocks": _table(blocks), "-densities": density_table(blocks, scale)}
     facts: dict[str, Any] = {"model": model, "blocks": tables["-blocks"].to_dict("records"), "ratio": _ratio(blocks)}
     command = outputs.recorded_command(line)
     title = f"{measured.name}: {_scales(facts['ratio'], len(blocks))}"
@@ -160,23 +161,6 @@ def _table(blocks: list[MeasuredBlock]) -> pd.DataFrame:
 def _ends(block: MeasuredBlock) -> tuple[float, float]:
     """The smallest and the largest node of all probes."""
     return float(min(nodes[0] for nodes in block.nodes)), float(max(nodes[-1] for nodes in block.nodes))
-
-
-def _densities(blocks: list[MeasuredBlock], scale: str) -> pd.DataFrame:
-    """Each block's density on 800 points of its range, smoothed by a 200th of it, so that narrow spectra show too."""
-    import numpy as np
-    import pandas as pd
-
-    from quadsim.spectra import MIN_EIGENVALUE, density, unit_of
-
-    parts = []
-    for block in blocks:
-        low, high = (end / unit_of(block, scale) for end in _ends(block))
-        width = max((high - low) / 200, 1e-9 * max(abs(high), abs(low)), MIN_EIGENVALUE)
-        points = np.linspace(low - 5 * width, high + 5 * width, 800)
-        values = density(block, points, sigma=width, scale=scale)
-        parts.append(pd.DataFrame({"block": block.name, "eigenvalue": points, "density": values}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def _eigenvalues(sampling: dict[str, Any], model: str, measured: Measured, names: list[str] | None) -> pd.DataFrame:

@@ -120,6 +120,7 @@ def run(
     if at is not None and finite.any():
         last = last_finite
     final = modal.error_at(last_finite)
+    first = None if steps[0] == 0 else float(np.exp(modal.logs(np.zeros(1, dtype=np.int64))[1][0]))
     return Trajectory(
         steps=steps[finite],
         loss=loss[finite],
@@ -135,6 +136,7 @@ def run(
         problem=problem.name,
         w0=problem.minimizer + error,
         minimizer=problem.minimizer_kind,
+        first_grad_norm=first,
         seed=seed,
         tol=tol,
         max_steps=end,
