@@ -1,4 +1,4 @@
-"""The built-in optimizers, read from the source files of `quadsim.optimizers` without importing them.
+"""The built-in optimizers, read from the source files of `quadsim.optimizers` without importing them; public names.
 
 A class with the attribute ``name``, a plain string, is an optimizer. Exports, ``--help``, the registry and the styles
 of figures are derived from this list, so a new optimizer is one new file. Importing the classes instead would load
@@ -7,6 +7,7 @@ numpy, which ``import quadsim`` and ``--help`` avoid.
 
 import functools
 import os
+from types import ModuleType
 from typing import Any, NamedTuple
 
 _ATTRIBUTES = ("name", "label", "colour", "stroke", "list_order")  # written as `    name = "gd"`, one to a line
@@ -52,3 +53,20 @@ def _read(file: str) -> list[OptimizerInfo]:
         for class_name, attributes in classes.items()
         if "name" in attributes
     ]
+
+
+def public_names(namespace: dict[str, Any]) -> list[str]:
+    """What `dir` lists of a module: its ``__all__``, or what it or its submodules define; without imported modules.
+
+    ``namespace`` is the module's ``globals()``.
+    """
+    home, given = namespace["__name__"], namespace.get("__all__")
+    names = [name for name, value in namespace.items() if _is_public(name, value, home)] if given is None else given
+    return sorted({*names, *(name for name in namespace if name.startswith("__") and name.endswith("__"))})
+
+
+def _is_public(name: str, value: Any, home: str) -> bool:
+    """Whether a name is neither private, nor a module, nor imported from elsewhere (TYPE_CHECKING is a bool)."""
+    if name.startswith("_") or isinstance(value, ModuleType | bool):
+        return False
+    return str(getattr(value, "__module__", home)).startswith((home, "builtins"))

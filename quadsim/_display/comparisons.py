@@ -45,6 +45,7 @@ def comparison_html(comparison: Any) -> str:
     for row in frame.head(MAX_ROWS).to_dict("records"):
         is_reference = row["optimizer"] == comparison.reference
         lr = text.number(row["lr"]) if isinstance(row["lr"], float) else "by block"
+        lr += " × best" if row["factor"] else ""
         settings = f", {row['settings']}" if row["settings"] else ""
         result = [compact(row["median"]), f"{compact(row['lower'])} to {compact(row['upper'])}"]
         versus = ["", "", "", ""]
@@ -120,4 +121,5 @@ def _sensitivity(tuned: Any) -> str:
     y = np.where(y <= finite.min() + 30, y, np.nan)  # a learning rate slightly too large may end 100 decades higher
     mark = int(np.argmax(curve["best"].to_numpy(dtype=bool)))
     colour = html.colour(tuned.optimizer.colour)
-    return html.curves([html.Curve(x, y, colour, mark=mark)], "learning rate", OBJECTIVES[tuned.objective])
+    xlabel = "factor on the best learning rates" if tuned.factor else "learning rate"
+    return html.curves([html.Curve(x, y, colour, mark=mark)], xlabel, OBJECTIVES[tuned.objective])

@@ -41,12 +41,12 @@ def card(title: str, *parts: str) -> str:
     """A bold title, and parts side by side where the page is wide enough."""
     inside = "".join(part for part in parts if part)
     flex = "display:flex;flex-wrap:wrap;gap:4px 24px;align-items:flex-start"
-    return f'<div style="max-width:60em"><div><b>{title}</b></div><div style="{flex}">{inside}</div></div>'
+    return f'<div><div><b>{title}</b></div><div style="{flex}">{inside}</div></div>'
 
 
 def note(text: str) -> str:
     """A line of small text below the other parts."""
-    return f'<div style="flex-basis:100%;font-size:85%;opacity:.8">{escape(text, 400)}</div>'
+    return f'<div style="flex-basis:100%;max-width:60em;font-size:85%;opacity:.8">{escape(text, 400)}</div>'
 
 
 def facts(rows: dict[str, object]) -> str:

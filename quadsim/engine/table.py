@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quadsim import _discovery
 from quadsim import _quantiles as quantiles
 from quadsim._validation import InputError
 from quadsim.engine.trajectory import Status, Trajectory
 
 CURVE_COLUMNS = ("lane", "problem", "optimizer", "label", "seed", "step", "loss", "grad_norm", "relative")
+
+
+def __dir__() -> list[str]:
+    return _discovery.public_names(globals())
 
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:

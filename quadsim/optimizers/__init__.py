@@ -27,6 +27,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return _discovery.public_names(globals())
+
+
 def by_name(name: str, **settings: Any) -> Optimizer:
     """An optimizer by its name on the command line: ``by_name("adam", beta2=0.99)``."""
     name = name.lower().replace("_", "-") if isinstance(name, str) else name

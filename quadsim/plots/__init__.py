@@ -3,6 +3,7 @@
 All figures have one colour-blind-safe style; an optimizer has the same colour and stroke everywhere.
 """
 
+from quadsim import _discovery
 from quadsim.plots.aggregate import medians, slopes
 from quadsim.plots.bench import speed
 from quadsim.plots.comparison import comparison, sensitivity
@@ -42,3 +43,7 @@ __all__ = [
     "style_of",
     "sweep_figure",
 ]
+
+
+def __dir__() -> list[str]:
+    return _discovery.public_names(globals())

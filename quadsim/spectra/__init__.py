@@ -5,6 +5,7 @@ a problem are a tuple of them, one for each block.
 """
 
 # ruff: noqa: F401  (the imports are the public names)
+from quadsim import _discovery
 from quadsim.spectra.distance import (
     SIGMA,
     Distances,
@@ -34,3 +35,7 @@ from quadsim.spectra.synthetic import (
     rescale,
     unshifted,
 )
+
+
+def __dir__() -> list[str]:
+    return _discovery.public_names(globals())

@@ -16,6 +16,7 @@ and checks:
 """
 
 # ruff: noqa: F401  (the imports are the public names)
+from quadsim import _discovery
 from quadsim.theory.constants import block_scaling_bound, cosines, jacobi_kappas, kappa_eff, norm_11, r, scaling_bounds
 from quadsim.theory.diagonal import (
     diagonal_kappa_eff_cdf,
@@ -63,3 +64,7 @@ from quadsim.theory.zipf import (
     zipf_sign_time,
     zipf_sign_time_formula,
 )
+
+
+def __dir__() -> list[str]:
+    return _discovery.public_names(globals())
