@@ -92,6 +92,10 @@ class Comparison:
         -------
         DataFrame
             A copy of ``summary``: one row for each optimizer.
+
+        >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+        >>> result.to_frame()["optimizer"].tolist()
+        ['gd', 'block-gd']
         """
         return self.summary.copy()
 
@@ -110,7 +114,7 @@ class Comparison:
         Figure or Axes
             The new figure, or ``ax``.
 
-        >>> figure = qs.compare(qs.case(3), [qs.GD(), qs.Adam()], seed=range(6), max_steps=50).plot()
+        >>> figure = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50).plot()
         """
         from quadsim import plots
 

@@ -92,6 +92,10 @@ class Tuned:
         -------
         DataFrame
             ``tried``, one row for each setting, with the columns problem, optimizer and label before the others.
+
+        >>> tuned = qs.tune(qs.case(3), qs.GD(), seed=range(3), grid=[1e-5, 1e-4], max_steps=50)
+        >>> tuned.to_frame()["lr"].tolist()
+        [1e-05, 0.0001]
         """
         names = {"problem": self.problem, "optimizer": self.optimizer.name, "label": self.optimizer.label}
         return self.tried.assign(**names)[[*names, *self.tried]]
@@ -111,7 +115,7 @@ class Tuned:
         Figure or Axes
             The new figure, or ``ax``.
 
-        >>> figure = qs.tune(qs.case(3), qs.Adam(), seed=range(3), max_steps=50).plot()
+        >>> figure = qs.tune(qs.case(3), qs.GD(), seed=range(3), max_steps=50).plot()
         """
         from quadsim import plots
 
