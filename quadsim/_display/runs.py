@@ -44,6 +44,7 @@ def run_html(run: Any) -> str:
     noise, schedule = run.noise, run.schedule
     rows: dict[str, object] = {
         "optimizer": repr(run.optimizer),
+        "learning rate": _rate(run),
         "seed": run.seed,
         "status": run.status,
         "last step": f"{run.last_step:,}",
@@ -88,7 +89,7 @@ def runs_html(runs: Sequence[Any]) -> str:
     for run in shown:
         steps = "" if run.steps_to_tol is None else f"{run.steps_to_tol:,}"
         seed = "" if run.seed is None else run.seed
-        cells = [*([run.problem] if several else []), seed, text.rate(run.lr), run.status, steps, f"{run.last_step:,}"]
+        cells = [*([run.problem] if several else []), seed, _rate(run), run.status, steps, f"{run.last_step:,}"]
         values = _values(run)
         rows.append([run.optimizer.label, *cells, values.get("relative gradient", ""), values.get("loss", "")])
     table = html.table(
@@ -100,6 +101,12 @@ def runs_html(runs: Sequence[Any]) -> str:
     where = "" if several else f" on {runs[0].problem}"
     title = html.escape(f"{text.counted(len(runs), 'run')}{where}: {_statuses(runs)}", 160)
     return html.card(title, table, _figure(shown))
+
+
+def _rate(run: Any) -> str:
+    """The learning rate, with its origin where it was not given."""
+    origin = getattr(run, "lr_from", "given")
+    return text.rate(run.lr) + (f" ({origin})" if origin != "given" else "")
 
 
 def _figure(runs: Sequence[Any]) -> str:

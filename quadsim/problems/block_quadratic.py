@@ -200,7 +200,8 @@ class BlockQuadratic:
         """
         from quadsim import plots
 
-        return plots.histogram(self, ax=ax, **options)
+        frame = self.to_frame()
+        return plots.histogram(frame.assign(block="block " + frame["block"].astype(str)), ax=ax, **options)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
