@@ -89,9 +89,11 @@ def step_ticks(axes: Axes, count: int = 5) -> None:
 
 def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import NullLocator
+
+    from quadsim.plots.figure import PowerLocator
 
     for axis in [axes.xaxis] * x + [axes.yaxis] * y:
-        axis.set_major_locator(LogLocator(numticks=9))
+        axis.set_major_locator(PowerLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")
