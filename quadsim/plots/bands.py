@@ -71,7 +71,7 @@ def panels(
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
             axes.set_title("\n".join(line for part in title.splitlines() for line in evenly_wrapped(part, room, 9)))
-            axes.set_ylabel("\n".join(evenly_wrapped(YLABEL, 1.9, 8.5)) if number % 2 == 0 else "")
+            axes.set_ylabel("\n".join(evenly_wrapped(YLABEL, 1.4, 8.5)) if number % 2 == 0 else "")
     return figure
 
 

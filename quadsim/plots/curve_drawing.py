@@ -71,36 +71,50 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], frame: Frame, linewidth: fl
         order = 2.0 if solid else 2.2  # a solid line is seen through the gaps of others
         style: dict[str, Any] = {"linestyle": curve.style.stroke, "linewidth": width, "color": colour, "zorder": order}
         lines += axes.plot(x, y, **style, **options)
-    zones = _zones(curves, [(frame.across(x), frame.up(y)) for x, y, _ in paths])
-    for members, first, last in zones:
-        for turn, k in enumerate(members):
-            _interleave(axes, paths[k][:2], frame, (first, last), turn, len(members), curves[k].style.colour, linewidth)
     if any(ranges for _, _, ranges in paths):
         note(axes, OSCILLATES)
+    shown = [Curve(x, y, curve.style) for curve, (x, y, _) in zip(curves, paths, strict=True)]
+    show_coinciding(axes, shown, frame, linewidth)
+    return lines
+
+
+def frame_of(axes: Axes, width: float, height: float) -> Frame:
+    """The panel with its present limits and scales, of about this size in inches."""
+    log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
+    return Frame(width, height, axes.get_xlim(), axes.get_ylim(), log_x=log_x, log_y=log_y)
+
+
+def show_coinciding(axes: Axes, curves: Sequence[Curve], frame: Frame, linewidth: float) -> None:
+    """Draw dashes in turn over curves where they cover each other."""
+    zones = _zones(curves, [(frame.across(curve.x), frame.up(curve.y)) for curve in curves])
+    for members, first, last in zones:
+        for turn, k in enumerate(members):
+            _interleave(axes, curves[k], frame, (first, last), turn, len(members), linewidth)
     if zones:
         note(axes, COINCIDE)
-    return lines
 
 
 def _interleave(
     axes: Axes,
-    path: tuple[np.ndarray, np.ndarray],
+    curve: Curve,
     frame: Frame,
     ends: tuple[float, float],
     turn: int,
     of: int,
-    colour: str | None,
     linewidth: float,
 ) -> None:
-    """Draw dashes over the part of a path between two distances from the left, in inches, with gaps for the others."""
-    x, y = path
+    """Draw dashes over the part of a curve between two distances from the left, in inches, with gaps for the others."""
+    x, y = curve.x, curve.y
     across = frame.across(x)
-    inside = (across >= ends[0]) & (across <= ends[1])
-    if inside.sum() < 2:
-        return
+    inside = np.flatnonzero((across >= ends[0] - BIN) & (across <= ends[1] + BIN))
+    if inside.size < 2:  # between two points
+        first, last = np.searchsorted(across, ends)
+        inside = np.arange(max(first - 1, 0), min(last + 1, x.size))
     dash = DASH * 72 / linewidth
     style: dict[str, Any] = {"linestyle": (turn * dash, (dash, (of - 1) * dash)), "dash_capstyle": "butt"}
-    axes.plot(x[inside], y[inside], color=colour, linewidth=linewidth, zorder=2.4, gid="coincident", **style)
+    axes.plot(
+        x[inside], y[inside], color=curve.style.colour, linewidth=linewidth, zorder=2.4, gid="coincident", **style
+    )
 
 
 def _path(curve: Curve, frame: Frame) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, ...]]]:

@@ -54,9 +54,9 @@ def draw_differences(
         inside = (at > low) & (at < high)
         axes.plot(at[inside], heights[inside], "o", color=colour, markersize=2.2, alpha=0.45, markeredgewidth=0)
         for beyond, edge, mark in ((at <= low, low, "<"), (at >= high, high, ">")):
-            axes.plot(
-                np.full(beyond.sum(), edge), heights[beyond], mark, color=colour, markersize=3, alpha=0.6, clip_on=False
-            )
+            if beyond.any():  # an empty line that is not clipped would count as a point at the origin
+                at_edge: dict[str, Any] = {"markersize": 3, "alpha": 0.6, "clip_on": False, "gid": "beyond"}
+                axes.plot(np.full(beyond.sum(), edge), heights[beyond], mark, color=colour, **at_edge)
         ends = np.clip([row["low"], row["high"]], low, high)
         axes.plot(ends, [-number - 0.2] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
         axes.plot(np.clip(row["difference"], low, high), -number - 0.2, "D", color=colour, markersize=4)

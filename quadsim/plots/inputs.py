@@ -38,6 +38,14 @@ def curves(given: Any, function: str) -> pd.DataFrame:
     return frame.assign(label=labels, lane=frame.groupby(names, sort=False, dropna=False).ngroup())
 
 
+def sweep_rows(given: Any, function: str) -> pd.DataFrame:
+    """The rows of a sweep; parts of a list are one table."""
+    if isinstance(given, pd.DataFrame):
+        return given
+    expected = "the table that qs.sweep returned, or a list of such tables"
+    return table(given, ("optimizer",), function=function, expected=expected).drop(columns="part", errors="ignore")
+
+
 def comparisons(given: Any, attributes: Sequence[str], function: str) -> list[Any]:
     """One or more comparisons, as a list."""
     found = [given] if hasattr(given, attributes[0]) else given

@@ -14,7 +14,7 @@ from quadsim.plots.curve_drawing import Curve, Frame, draw_curves
 from quadsim.plots.given_axes import add_legend, given, refuse
 from quadsim.plots.layout import GREY, canvas, legend_above
 from quadsim.plots.style import Style, power_ticks, styles_of
-from quadsim.plots.text import wrapped
+from quadsim.plots.text import evenly_wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def sensitivity(
     with canvas(columns=2, panels=len(titles), caption=caption, **sizes) as (figure, grid):
         for axes, (problem, title) in zip(grid, titles.items(), strict=True):
             draw_sensitivity(axes, tried[tried["problem"] == problem], styles, objective, None)
-            axes.set_title("\n".join(wrapped(title, room, 8.5)), fontsize=8.5)
+            axes.set_title("\n".join(evenly_wrapped(title, room, 8.5)), fontsize=8.5)
             axes.set_ylabel(OBJECTIVE_LABELS[objective][0])
         legend_above(figure, labels)
     return figure
