@@ -71,7 +71,7 @@ def test_theory_knows_problems_and_optimizers_only():
 
 def test_plots_import_nothing_of_quadsim():
     """But for private helpers of the root and the table of keys: a figure is drawn from a table alone."""
-    assert imports("plots") <= {"_discovery", "_quantiles", "_format", "keys"}
+    assert imports("plots") <= {"_discovery", "_validation", "_quantiles", "_format", "keys"}
 
 
 @pytest.mark.parametrize("library", ["torch", "jax", "optax", "tokenizers", "distributed", "playwright"])

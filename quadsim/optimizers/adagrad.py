@@ -19,7 +19,7 @@ class AdaGrad(Optimizer):
 
     name = "adagrad"
     label = "AdaGrad"
-    colour = "#997700"
+    colour = "#8C7F16"
     stroke = "dash-dot"
     list_order = 27
     reference = "Duchi, Hazan & Singer (2011)"

@@ -21,6 +21,7 @@ class Adam(Moments):
     name = "adam"
     label = "Adam"
     colour = "#CC79A7"
+    stroke = "dashed"
     list_order = 21
     reference = "Kingma & Ba (2015), arXiv 1412.6980"
 

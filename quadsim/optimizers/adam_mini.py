@@ -14,8 +14,8 @@ class AdamMini(Moments):
 
     name = "adam-mini"
     label = "Adam-mini"
-    colour = "#117733"
-    stroke = "dashed"
+    colour = "#118777"
+    stroke = "dotted"
     list_order = 40
     reference = "Zhang et al. (2024), arXiv 2406.16793"
     invariances = ("rotation", "signs", "scale")

@@ -20,7 +20,7 @@ class AdamVariance(Optimizer):
 
     name = "adam-variance"
     label = "Adam (β1 = β2)"
-    colour = "#332288"
+    colour = "#35238A"
     stroke = "dashed"
     list_order = 25
     reference = "Orvieto & Gower (2025), arXiv 2505.21829"

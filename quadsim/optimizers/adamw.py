@@ -16,8 +16,8 @@ class AdamW(Moments):
 
     name = "adamw"
     label = "AdamW"
-    colour = "#AA4499"
-    stroke = "dashed"
+    colour = "#AD3A8D"
+    stroke = "dash-dot"
     list_order = 22
     reference = "Loshchilov & Hutter (2019), arXiv 1711.05101"
 

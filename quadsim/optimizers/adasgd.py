@@ -15,7 +15,7 @@ class AdaSGD(Moments):
 
     name = "adasgd"
     label = "AdaSGD"
-    colour = "#994455"
+    colour = "#B9310C"
     stroke = "dotted"
     list_order = 41
     reference = "Wang & Wiens (2020), arXiv 2006.16541"

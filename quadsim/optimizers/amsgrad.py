@@ -16,7 +16,7 @@ class AMSGrad(Moments):
 
     name = "amsgrad"
     label = "AMSGrad"
-    colour = "#882255"
+    colour = "#8A1851"
     stroke = "dotted"
     list_order = 23
     reference = "Reddi, Kale & Kumar (2018), arXiv 1904.09237"

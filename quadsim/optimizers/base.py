@@ -49,7 +49,7 @@ class Optimizer:
     name, label : str
         On the command line, and in figures.
     colour, stroke : str
-        In figures; None means the next unused colour. Strokes: "solid", "dashed", "dotted", "dash-dot".
+        In figures; None means an unused colour and stroke. Strokes: "solid", "dashed", "dotted", "dash-dot".
     list_order : int
         The position in lists: 10s linear, 20s by coordinate, 30s by sign, 40s by block, 50s random.
     reference : str

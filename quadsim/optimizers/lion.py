@@ -18,7 +18,7 @@ class Lion(Optimizer):
 
     name = "lion"
     label = "Lion"
-    colour = "#BB9933"
+    colour = "#B0A607"
     stroke = "dash-dot"
     list_order = 32
     reference = "Chen et al. (2023), arXiv 2302.06675"

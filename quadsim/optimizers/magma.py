@@ -22,8 +22,8 @@ class Magma(Masked):
 
     name = "magma"
     label = "Magma"
-    colour = "#004488"
-    stroke = "dotted"
+    colour = "#2A2E69"
+    stroke = "dash-dot"
     list_order = 51
     reference = "Joo et al. (2026), arXiv 2602.15322"
     scope = "block"

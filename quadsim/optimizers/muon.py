@@ -68,7 +68,7 @@ class Muon(Optimizer):
 
     name = "muon"
     label = "Muon"
-    colour = "#225555"
+    colour = "#1B6142"
     stroke = "dash-dot"
     list_order = 42
     reference = "Jordan et al. (2024), kellerjordan.github.io/posts/muon"

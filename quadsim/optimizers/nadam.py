@@ -21,7 +21,7 @@ class NAdam(Optimizer):
 
     name = "nadam"
     label = "NAdam"
-    colour = "#CC6677"
+    colour = "#DA6994"
     stroke = "dash-dot"
     list_order = 24
     reference = "Dozat (2016)"

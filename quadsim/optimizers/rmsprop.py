@@ -21,7 +21,7 @@ class RMSProp(Optimizer):
 
     name = "rmsprop"
     label = "RMSProp"
-    colour = "#999933"
+    colour = "#999D30"
     stroke = "dotted"
     list_order = 26
     reference = "Tieleman & Hinton (2012)"

@@ -18,7 +18,7 @@ class SGD(Optimizer):
 
     name = "sgd"
     label = "SGD"
-    colour = "#994400"
+    colour = "#9A3E05"
     stroke = "dashed"
     list_order = 14
     reference = "Robbins & Monro (1951); torch.optim.SGD"

@@ -14,7 +14,7 @@ class SignGD(Optimizer):
 
     name = "signgd"
     label = "SignGD"
-    colour = "#661100"
+    colour = "#5A0406"
     stroke = "dotted"
     list_order = 30
     reference = "Bernstein et al. (2018), arXiv 1802.04434"

@@ -17,7 +17,7 @@ class Signum(Optimizer):
 
     name = "signum"
     label = "Signum"
-    colour = "#44AA99"
+    colour = "#84943C"
     stroke = "dashed"
     list_order = 31
     reference = "Bernstein et al. (2018), arXiv 1802.04434"

@@ -17,7 +17,7 @@ class SkipUpdate(Masked):
 
     name = "skip-update"
     label = "SkipUpdate"
-    colour = "#6699CC"
+    colour = "#60A3F3"
     stroke = "dashed"
     list_order = 50
     reference = "Joo et al. (2026), arXiv 2602.15322"

@@ -5,11 +5,13 @@ All figures have one colour-blind-safe style; an optimizer has the same colour a
 
 from quadsim import _discovery
 from quadsim.plots.aggregate import medians, slopes
+from quadsim.plots.bands import panels
 from quadsim.plots.bench import speed
-from quadsim.plots.comparison import comparison, sensitivity
-from quadsim.plots.convergence import convergence, panels
+from quadsim.plots.comparison import comparison, curves, differences
+from quadsim.plots.convergence import convergence
 from quadsim.plots.layout import canvas, label_right
 from quadsim.plots.lines import against
+from quadsim.plots.sensitivity import sensitivity
 from quadsim.plots.spectra import densities, heat_map, histogram
 from quadsim.plots.style import CASE_COLOURS, OTHERS, PALETTE, STYLE, STYLES, Style, power_ticks, style_of
 from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
@@ -27,7 +29,9 @@ __all__ = [
     "canvas",
     "comparison",
     "convergence",
+    "curves",
     "densities",
+    "differences",
     "dots",
     "heat_map",
     "heat_maps",

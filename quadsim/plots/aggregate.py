@@ -14,6 +14,7 @@ import pandas as pd
 
 from quadsim import keys
 from quadsim._quantiles import QUARTILES
+from quadsim._validation import InputError
 
 WORDS = ("case", "choice", "models", "spectrum", "text")  # kinds of keys whose values are not numbers
 NAMES = {"optimizer", "problem", *(key.name for key in keys.TABLE if key.axis and key.kind in WORDS)}
@@ -56,12 +57,12 @@ def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_to
     frame = _freed(frame, y)
     for name in names_of([*map(free_name, axes), "optimizer", y]):
         if name not in frame:
-            raise ValueError(f"the table has no column {name}")
+            raise InputError(f"the table has no column {name}")
     rows = frame[~frame["status"].isin(["error"])] if "status" in frame else frame
     if rows.empty:
-        raise ValueError("nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
+        raise InputError("nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
     if not pd.api.types.is_numeric_dtype(rows[y]) and not rows[y].isna().all():
-        raise ValueError(f"y must be a column of numbers, got {y}")
+        raise InputError(f"y must be a column of numbers, got {y}")
     return quartiles(*settled(one_for_each_arrangement(rows), axes, y), y)
 
 
@@ -231,7 +232,7 @@ def _once_for_each_seed(rows: pd.DataFrame, group: np.ndarray, y: str) -> tuple[
     differ = ~results.duplicated().to_numpy() & again
     if differ.any():
         seed, optimizer = rows["seed"].to_numpy()[differ][0], rows["optimizer"].to_numpy()[differ][0]
-        raise ValueError(
+        raise InputError(
             f"seed {seed} of {optimizer} occurs twice with the same settings and another {y}: "
             "runs are aggregated over seeds only, so a column must distinguish them"
         )

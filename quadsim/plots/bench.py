@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim.plots import inputs
+from quadsim.plots.given_axes import given, refuse
 from quadsim.plots.layout import canvas
 from quadsim.plots.style import style_of
 
@@ -15,20 +17,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 QUADSIM_COLOUR, OTHER_COLOUR = "#0072B2", "#5A5A5A"  # distinct in grey too
+COLUMNS = ("blocks", "block_size", "optimizer", "lanes", "threads", "contestant", "microseconds", "fraction")
 LIBRARIES = ("quadsim", "numpy", "torch.optim", "optax", "optax vmap", "optax columns")
 
 
-def speed(frame: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
+def speed(frame: Any, *, ax: Any = None, title: str = "", caption: str = "") -> Figure | Axes:
     """Panels: a column for each size, a row for each number of lanes; in each, the libraries for each optimizer.
 
     Columns blocks, block_size, optimizer, lanes, threads, contestant, microseconds, fraction (of the machine's dgemm).
     Filled marks are the fewest threads, rings the most; the vertical line is the matrix product alone, at the rate of
-    dgemm.
+    dgemm. `ax`: axes to draw one size and one number of lanes into.
     """
+    frame = inputs.table(frame, COLUMNS, function="speed", expected="the table of timings")
     lanes = list(dict.fromkeys(frame["lanes"]))
     sizes = list(dict.fromkeys(zip(frame["blocks"], frame["block_size"], strict=True)))
     rows = {count: _rows(frame[frame["lanes"] == count]) for count in lanes}
     heights = [len(rows[count]) for count in lanes]
+    refuse(ax, len(lanes) * len(sizes), "size and number of lanes", "select the rows of one of them")
+    if ax is not None:
+        with given(ax, title) as axes:
+            _panel(axes, frame, rows[lanes[0]])
+            _ticks(axes)
+        return axes
     caption = f"{_key(frame)} {caption}".strip()
     options: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": heights, "gap": 0.35, "font_size": 9}
     height = 0.165 * sum(heights) / len(lanes)

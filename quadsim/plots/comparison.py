@@ -2,233 +2,204 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from quadsim._quantiles import QUARTILES, quantile
-from quadsim.plots.convergence import draw_tol, until
-from quadsim.plots.layout import GREY, blank_figure, canvas, legend_above, style_context
-from quadsim.plots.style import colours_of, power_of_ten, power_ticks, step_ticks
-from quadsim.plots.text import evenly_wrapped, wrapped
+from quadsim._validation import InputError, choice
+from quadsim.plots import inputs
+from quadsim.plots.bands import draw_bands, range_of, read
+from quadsim.plots.convergence import draw_tol
+from quadsim.plots.curve_drawing import Frame
+from quadsim.plots.differences import draw_differences, ratio_ticks
+from quadsim.plots.given_axes import add_legend, given, refuse
+from quadsim.plots.layout import arrange, blank_figure, canvas, legend_above, style_context
+from quadsim.plots.sensitivity import OBJECTIVE_LABELS, draw_sensitivity
+from quadsim.plots.style import Style, power_ticks, step_ticks, styles_of
+from quadsim.plots.text import evenly_wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MIN_RELATIVE = 1e-24  # values further below the start than this are not drawn
-RATIOS = (
-    (0.1, 0.3, 1, 3, 10),
-    (0.25, 0.5, 1, 2, 4),
-    (0.5, 0.7, 1, 1.4, 2),
-    (0.8, 0.9, 1, 1.1, 1.25),
-    (0.9, 0.95, 1, 1.05, 1.1),
-)
-TRIAL_COLUMNS = (  # of the table of trials; the others are settings
-    "problem", "optimizer", "label", "lr", "level", *QUARTILES, "diverged", "underflow", "log_loss", "best",
-)  # fmt: skip
-OBJECTIVE_LABELS = {
-    "final-loss": ("final loss", "final loss / that of {}"),
-    "steps-to-tol": ("steps to tol", "steps / those of {}"),
-    "mean-log-loss": ("mean of log₁₀ L/L₀", "mean of log₁₀ L/L₀, less that of {}"),
-}
+__all__ = ["comparison", "curves", "differences", "ratio_ticks"]
+
+TABLES = ("summary", "bands", "tried", "runs")
+PANELS = ("curves", "sensitivity", "differences")
+MIN_LOSS = 1e-300
+MEASURES = {"loss": "loss", "relative loss": "loss / its first value"}
 
 
 def comparison(
-    summary: pd.DataFrame,
-    bands: pd.DataFrame,
-    tried: pd.DataFrame,
-    runs: pd.DataFrame,
+    summary: Any,
+    bands: pd.DataFrame | None = None,
+    tried: pd.DataFrame | None = None,
+    runs: pd.DataFrame | None = None,
     *,
-    objective: str,
-    titles: dict[str, str],
+    objective: str | None = None,
+    titles: Mapping[str, str] | None = None,
+    ax: Any = None,
+    panel: str = "curves",
     caption: str = "",
     tol: float | None = None,
-) -> Figure:
-    """The tables of one or more `Comparison`: a row for each problem, named in `titles` with its finding.
+) -> Figure | Axes:
+    """A row of three panels for each problem.
 
     Left: medians and quartiles against steps at the tuned learning rate. Middle: the objective against the learning
     rate on the tuning seeds; the best is marked, open if it is at the edge of the grid; crosses at the top failed.
     Right: the paired differences to the reference, a dot for each seed, and the median with its interval.
+
+    Parameters
+    ----------
+    summary :
+        A `Comparison`, a list of them, or the table ``summary``; then ``bands``, ``tried``, ``runs`` and ``objective``
+        are needed too.
+    titles :
+        The title of each problem; by default the names of the problems.
+    ax, panel :
+        Axes to draw one panel of one problem into: "curves", "sensitivity" or "differences".
     """
-    labels = dict(zip(summary["optimizer"], summary["label"], strict=True))
-    colours = colours_of(list(labels))
-    optimizers = max(int(summary.groupby("problem").size().max()), 3)
+    data = _data(summary, bands, tried, runs, objective, titles, tol, function="comparison")
+    choice("panel", panel, PANELS)
+    if ax is not None:
+        refuse(ax, len(data.titles), "problem", "give one comparison, or leave ax out")
+        return _alone(data, panel, ax=ax)
+    optimizers = max(int(data.summary.groupby("problem").size().max()), 3)
     with style_context(8):
-        figure = blank_figure(7.0, 0.4 + len(titles) * (2.25 + 0.12 * (optimizers - 3)), caption=caption)
-        rows = np.atleast_1d(np.array(figure.subfigures(len(titles), 1, hspace=0.0)))
-        for part, (problem, title) in zip(rows, titles.items(), strict=True):
-            ours = [frame[frame["problem"] == problem] for frame in (summary, bands, tried, runs)]
-            left, middle, right = part.subplots(1, 3, width_ratios=(1, 1, 1.05))
-            top = _curves(left, ours[1], colours, tol if objective == "steps-to-tol" else None)
-            _sensitivity(middle, ours[2], colours, objective, top)
-            _differences(right, ours[0], ours[3], colours, objective)
+        figure = blank_figure(7.0, 0.4 + len(data.titles) * (2.25 + 0.2 * (optimizers - 3)), caption=caption)
+        rows = np.atleast_1d(np.array(figure.subfigures(len(data.titles), 1, hspace=0.0)))
+        for part, (problem, title) in zip(rows, data.titles.items(), strict=True):
+            axes = part.subplots(1, 3, width_ratios=(1, 1, 1.05))
+            for one, name in zip(axes, PANELS, strict=True):
+                _draw(one, data, problem, name)
             part.suptitle("\n".join(evenly_wrapped(title, 6.8, 9)), x=0.01, ha="left", fontsize=9)
-        legend_above(figure, labels, strokes=False)
+        legend_above(figure, data.labels)
+        arrange(figure)
     return figure
 
 
-def sensitivity(tried: pd.DataFrame, *, objective: str, titles: dict[str, str], caption: str = "") -> Figure:
-    """The objective against the learning rate (the tables of one or more `Tuned`), a panel for each problem."""
-    labels = dict(zip(tried["optimizer"], tried["label"], strict=True))
-    colours = colours_of(list(labels))
-    width, room = (7.2, 3.0) if len(titles) > 1 else (5.0, 4.4)
-    sizes: dict[str, Any] = {"width": width, "height": 1.98, "font_size": 8}
-    with canvas(columns=2, panels=len(titles), caption=caption, **sizes) as (figure, grid):
-        for axes, (problem, title) in zip(grid, titles.items(), strict=True):
-            _sensitivity(axes, tried[tried["problem"] == problem], colours, objective, None)
-            axes.set_title("\n".join(wrapped(title, room, 8.5)), fontsize=8.5)
-        legend_above(figure, labels, strokes=False)
+def curves(comparison: Any, *, ax: Any = None, caption: str = "") -> Figure | Axes:
+    """Medians and quartiles against steps at the tuned learning rates: the left panel of `comparison`."""
+    return _one(comparison, "curves", ax, caption)
+
+
+def differences(comparison: Any, *, ax: Any = None, caption: str = "") -> Figure | Axes:
+    """Paired differences to the reference, a dot for each seed: the right panel of `comparison`."""
+    return _one(comparison, "differences", ax, caption)
+
+
+class _Data(NamedTuple):
+    """The tables of one or more comparisons, and how they are drawn."""
+
+    summary: pd.DataFrame
+    bands: pd.DataFrame
+    tried: pd.DataFrame
+    runs: pd.DataFrame
+    objective: str
+    tol: float | None
+    titles: Mapping[str, str]
+    labels: dict[str, str]
+    styles: dict[str, Style]
+
+
+def _data(
+    summary: Any, bands: Any, tried: Any, runs: Any, objective: Any, titles: Any, tol: Any, *, function: str
+) -> _Data:
+    import pandas as pd
+
+    if isinstance(summary, pd.DataFrame):
+        tables = [summary, bands, tried, runs]
+        if not all(isinstance(table, pd.DataFrame) for table in tables) or objective is None:
+            raise InputError(
+                f"{function} takes a comparison (qs.compare), a list of them, or its four tables with objective="
+            )
+    else:
+        given_ones = inputs.comparisons(summary, TABLES, function)
+        tables = [pd.concat([getattr(one, name) for one in given_ones], ignore_index=True) for name in TABLES]
+        objectives = {one.protocol.objective for one in given_ones}
+        if len(objectives) > 1:
+            raise InputError(
+                f"{function} draws one objective, got {', '.join(sorted(objectives))}: draw them one by one"
+            )
+        problems = [one.problem for one in given_ones]
+        if len(set(problems)) < len(problems):
+            twice = next(name for name in problems if problems.count(name) > 1)
+            raise InputError(f"two comparisons have the same problem, {twice}: draw them one by one")
+        objective, tol = next(iter(objectives)), given_ones[0].protocol.tol if tol is None else tol
+    if tables[0].empty or tables[1].empty:
+        raise InputError("nothing to draw: the comparison has no runs")
+    titles = {str(name): str(name) for name in tables[0]["problem"].unique()} if titles is None else titles
+    labels = {str(k): str(v) for k, v in zip(tables[0]["optimizer"], tables[0]["label"], strict=True)}
+    objective = choice("objective", objective, OBJECTIVE_LABELS)
+    return _Data(*tables, objective, tol, titles, labels, styles_of(list(labels)))
+
+
+def _one(comparison: Any, panel: str, ax: Any, caption: str) -> Figure | Axes:
+    data = _data(comparison, None, None, None, None, None, None, function=panel)
+    refuse(ax, len(data.titles), "problem", "give one comparison, or leave ax out")
+    return _alone(data, panel, ax=ax, caption=caption)
+
+
+def _alone(data: _Data, panel: str, *, ax: Any = None, caption: str = "") -> Figure | Axes:
+    """One of the panels, for each problem; or on the given axes, for the only problem."""
+    if ax is not None:
+        ((problem, title),) = data.titles.items()
+        with given(ax, title) as axes:
+            _draw(axes, data, problem, panel)
+            axes.set_ylabel(axes.get_title(loc="left") or axes.get_title())
+            axes.set_title("", loc="left")
+            if panel != "differences":
+                add_legend(axes)
+        return axes
+    count = len(data.titles)
+    optimizers = max(int(data.summary.groupby("problem").size().max()), 3)
+    sizes: dict[str, Any] = {"width": 7.2 if count > 1 else 5.0, "height": 1.98 + 0.15 * (optimizers - 3)}
+    with canvas(columns=2, panels=count, caption=caption, font_size=8, **sizes) as (figure, grid):
+        for axes, (problem, title) in zip(grid, data.titles.items(), strict=True):
+            _draw(axes, data, problem, panel)
+            measure = axes.get_title(loc="left")
+            axes.set_ylabel("\n".join(evenly_wrapped(measure.replace("\n", " "), 1.8, 8)))
+            axes.set_title("\n".join(evenly_wrapped(title, 3.0 if count > 1 else 4.2, 8.5)), fontsize=8.5)
+        if panel != "differences":
+            legend_above(figure, data.labels)
     return figure
 
 
-def _curves(axes: Axes, bands: pd.DataFrame, colours: dict[str, str], tol: float | None) -> float:
-    """Draw the median and the quartiles of each optimizer; returns the height at which they start."""
+def _draw(axes: Axes, data: _Data, problem: str, panel: str) -> None:
+    """Draw a panel; its title is the quantity."""
+    summary, bands, tried, runs = (frame[frame["problem"] == problem] for frame in data[:4])
+    if panel == "curves":
+        _curves(axes, bands, data)
+    elif panel == "differences":
+        draw_differences(axes, summary, runs, data.styles, data.objective)
+    else:
+        draw_sensitivity(axes, tried, data.styles, data.objective, _start(bands), data.labels)
+        axes.set_title(OBJECTIVE_LABELS[data.objective][0], fontsize=8)
+
+
+def _start(bands: pd.DataFrame) -> float:
+    """The height at which the curves start."""
     top = float(bands.loc[bands["step"] == 0, "median"].max())
-    low, high = top * MIN_RELATIVE, top * 30
-    least = top
-    for name, curve in bands.groupby("optimizer", sort=False):
-        inside = until(curve.assign(**{key: curve[key].clip(low, high) for key in QUARTILES}), "median", tol)
-        colour = colours[str(name)]
-        axes.fill_between(inside["step"], inside["lower"], inside["upper"], color=colour, alpha=0.2, linewidth=0)
-        axes.plot(inside["step"], inside["median"], color=colour, linewidth=1.3)
-        least = min(least, float(inside["lower"].min()))
-    names = {"loss": "loss", "relative loss": "loss / its first value"}
-    axes.set(yscale="log", ylim=(max(least, low) / 2, top * 6), xlabel="steps")
-    axes.set_title(names.get(bands["measure"].iloc[0], "gradient norm / its first value"), fontsize=8)
+    return top if np.isfinite(top) and top > 0 else 1.0
+
+
+def _curves(axes: Axes, rows: pd.DataFrame, data: _Data) -> None:
+    """Draw the median and the quartiles of each optimizer."""
+    top, steps = _start(rows), data.objective == "steps-to-tol"
+    tol = data.tol if steps else None
+    bands = read(rows, max(tol or 0.0, top * MIN_LOSS, MIN_LOSS), top * 30, log=steps)
+    low, high = range_of(bands)
+    last = max(float(rows["step"].max()), 10.0)
+    xlim = (0.9, 1.1 * last) if steps else (-0.02 * last, 1.04 * last)
+    frame = Frame(1.75, 1.6, xlim, (min(low, high / 10) / 2, max(top * 6, 1.5 * high)), log_x=steps)
+    axes.set(yscale="log", xscale="log" if steps else "linear", xlim=frame.xlim, ylim=frame.ylim, xlabel="steps")
+    draw_bands(axes, bands, data.styles, data.labels, frame, linewidth=1.3, marks_floor=tol is None)
+    axes.set_title(MEASURES.get(rows["measure"].iloc[0], "gradient norm / its first value"), fontsize=8)
     if tol is not None:
-        draw_tol(axes, tol)
-        axes.set_xlim(0.9, max(1.1 * float(bands["step"].max()), 10))
-        axes.set_xscale("log")
+        draw_tol(axes, tol, labelled=False)
         power_ticks(axes)
     else:
         step_ticks(axes, 4)
     axes.tick_params(labelsize=7)
-    return top
-
-
-def _sensitivity(axes: Axes, tried: pd.DataFrame, colours: dict[str, str], objective: str, start: float | None) -> None:
-    """Draw median and quartiles of the objective against the learning rate, the best marked, failures at the top."""
-    axes.set(xscale="log", xlabel="learning rate")
-    axes.set_title(OBJECTIVE_LABELS[objective][0], fontsize=8)
-    axes.tick_params(labelsize=7)
-    if tried.empty:
-        axes.text(0.5, 0.5, "all learning rates given", transform=axes.transAxes, ha="center", color=GREY)
-        axes.set(xticks=[], yticks=[])
-        return
-    linear = objective == "mean-log-loss"
-    curves = [(str(name), _along_lr(curve)) for name, curve in tried.groupby("optimizer", sort=False)]
-    bottom, ceiling, span = _range_of_objective([curve["median"] for _, curve in curves], objective, start)
-
-    def height(value: Any) -> Any:
-        return value if linear else 10.0**value
-
-    for k, (name, curve) in enumerate(curves):
-        lr, shown, colour = curve["lr"], curve["median"] <= ceiling, colours[name]
-        lower, median, upper = (height(curve[key].clip(bottom, ceiling)) for key in QUARTILES)
-        axes.fill_between(lr, lower, upper, where=shown, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(lr[shown], median[shown], color=colour, linewidth=1.0, marker=".", markersize=3)
-        top = np.full((~shown).sum(), height(ceiling - 0.035 * span * k))
-        axes.plot(lr[~shown], top, "x", color=colour, markersize=3.5, markeredgewidth=0.9)
-        for at, best in curve.loc[curve["best"] & shown, ["lr", "median"]].to_numpy():
-            fill = "white" if at in (lr.iloc[0], lr.iloc[-1]) and len(curve) > 1 else colour
-            level = height(np.clip(best, bottom, ceiling))
-            axes.plot(at, level, "o", markersize=6, clip_on=False, markerfacecolor=fill, color=colour, zorder=5)
-    axes.set_ylim(height(bottom), height(ceiling + 0.03 * span))
-    if not linear:
-        axes.set_yscale("log")
-    power_ticks(axes, y=not linear)
-    axes.xaxis.get_major_locator().set_params(numticks=6)  # type: ignore[call-arg]
-
-
-def _range_of_objective(medians: list[pd.Series], objective: str, start: float | None) -> list[float]:
-    """Bottom and top of the axis, and its span without margins.
-
-    A learning rate slightly too large may end 50 decades above the others and would flatten them.
-    """
-    finite = np.concatenate([median[np.isfinite(median)] for median in medians])
-    best, worst = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
-    if objective == "final-loss":
-        first = [median.iloc[0] for median in medians]  # a tiny learning rate stays at the start
-        worst = min(worst, 1 + (np.log10(start) if start else max([*(h for h in first if np.isfinite(h)), best])))
-        best = max(best, worst + np.log10(MIN_RELATIVE))
-    elif objective == "mean-log-loss":
-        worst = min(worst, 0.5)
-    span = max(worst - best, 0.5)
-    return [best - 0.08 * span, worst + 0.12 * span, span]
-
-
-def _along_lr(curve: pd.DataFrame) -> pd.DataFrame:
-    """The trials with the other settings of the best one, by learning rate."""
-    best = curve[curve["best"]].iloc[0]
-    for name in curve.columns:
-        if name not in TRIAL_COLUMNS and best[name] == best[name]:  # a setting of another optimizer is NaN here
-            curve = curve[curve[name] == best[name]]
-    return curve.sort_values("lr")
-
-
-def _differences(
-    axes: Axes, summary: pd.DataFrame, runs: pd.DataFrame, colours: dict[str, str], objective: str
-) -> None:
-    """A row for each optimizer except the reference: a dot for each seed, median and interval, the verdict as text."""
-    others = summary[summary["against"].notna()]
-    reference = "".join(summary.loc[summary["against"].isna(), "label"].head(1))
-    axes.set_title(OBJECTIVE_LABELS[objective][1].format(reference), fontsize=8)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(labelsize=7)
-    axes.set_yticks([])
-    if others.empty:
-        axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color=GREY)
-        axes.set_xticks([])
-        return
-    values = [runs.loc[runs["optimizer"] == name, "difference"].dropna().to_numpy() for name in others["optimizer"]]
-    low, high = _range_of_differences(others, values)
-    axes.axvline(0, color=GREY, linewidth=0.9, zorder=0)
-    jitter = np.random.default_rng(0)
-    white: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    for number, (row, at) in enumerate(zip(others.to_dict("records"), values, strict=True)):
-        colour = colours[row["optimizer"]]
-        heights = -number + 0.02 + 0.12 * jitter.uniform(-1, 1, at.size)
-        inside = (at > low) & (at < high)
-        axes.plot(at[inside], heights[inside], "o", color=colour, markersize=2.2, alpha=0.45, markeredgewidth=0)
-        for beyond, edge, mark in ((at <= low, low, "<"), (at >= high, high, ">")):
-            axes.plot(np.full(beyond.sum(), edge), heights[beyond], mark, color=colour, markersize=3, alpha=0.6)
-        ends = np.clip([row["low"], row["high"]], low, high)
-        axes.plot(ends, [-number - 0.2] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
-        axes.plot(np.clip(row["difference"], low, high), -number - 0.2, "D", color=colour, markersize=4)
-        style: dict[str, Any] = {"color": colour, "fontweight": "bold", "fontsize": 7.5, "va": "center", "bbox": white}
-        verdict = f"{row['label']}: {row['verdict']}"
-        axes.text(0.0, -number + 0.3, verdict, transform=axes.get_yaxis_transform(), **style)
-    axes.set(xlim=(low, high), ylim=(-len(others) + 0.55, 0.5))
-    if objective == "mean-log-loss":
-        axes.set_xlabel("decades")
-    else:
-        ratio_ticks(axes, low, high)
-    for text, offset, side in (("better", -4, "right"), ("worse", 4, "left")):
-        beside: dict[str, Any] = {"xytext": (offset, 3), "textcoords": "offset points", "ha": side}
-        axes.annotate(text, (0, -0.02), xycoords=("data", "axes fraction"), fontsize=6.5, color=GREY, **beside)
-
-
-def _range_of_differences(others: pd.DataFrame, values: list[np.ndarray]) -> tuple[float, float]:
-    """The range of the intervals and of nine in ten dots: a few outliers would flatten the rest."""
-    reach = [0.0, *others["low"], *others["high"]]
-    for known in values:
-        reach += [float(quantile(known, share, "nearest")) for share in (0.05, 0.95) if known.size]
-    reach = [float(value) for value in reach if np.isfinite(value)]
-    low, high = max(min(reach), np.log10(MIN_RELATIVE)), min(max(reach), -np.log10(MIN_RELATIVE))
-    room = max(0.08 * (high - low), 0.02)
-    return min(low - room, -3 * room), max(high + room, 3 * room)  # both sides of 0 can be seen
-
-
-def ratio_ticks(axes: Axes, low: float, high: float) -> None:
-    """Label the ticks of an axis in decades with ratios."""
-    if high - low >= 1.5:
-        step = int(np.ceil((high - low) / 4))
-        ticks = np.arange(step * np.ceil(low / step), high + 1e-9, step)
-        names = ["1" if k == 0 else power_of_ten(int(k)) for k in ticks]
-    else:
-        visible = [[ratio for ratio in ratios if low <= np.log10(ratio) <= high] for ratios in RATIOS]
-        chosen = next((ratios for ratios in visible if len(ratios) >= 3), visible[-1])
-        ticks, names = np.log10(chosen), [f"{ratio:g}" for ratio in chosen]
-    axes.set_xticks(ticks, names)

@@ -1,13 +1,19 @@
-"""Convergence: gradient norm against steps, one curve per run or quartiles over draws."""
+"""Convergence: gradient norm against steps, a curve for each run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.layout import canvas, legend_above
-from quadsim.plots.style import colours_of, power_ticks, step_ticks, style_of
+from quadsim.plots import end_labels, inputs
+from quadsim.plots.curve_drawing import Curve, Frame, draw_curves
+from quadsim.plots.end_labels import EndLabel
+from quadsim.plots.given_axes import add_legend, one_panel, union
+from quadsim.plots.layout import GREY, arrange, legend_above, note
+from quadsim.plots.style import Style, power_of_ten, power_ticks, styles_of
+from quadsim.plots.text import evenly_wrapped, width_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,88 +21,150 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 YLABEL = "gradient norm / its first value"
-MIN_NORM, MAX_NORM = 1e-200, 1e3  # relative gradient norms beyond these are not drawn
+MIN_NORM, MAX_NORM = 1e-300, 1e3  # relative gradient norms beyond these are not drawn
+WIDTH, HEIGHT = 5.6, 2.6  # inches: of the figure, and of its panel with the labels of the axes below
+BELOW = f"Open downward triangle: the curve goes on below {power_of_ten(-300)}, or to zero."
+ABOVE = "Upward triangle: the curve goes on above the panel."
+EMPTY = "no curve: no run has a step after its first with a gradient norm above zero"
 
 
-def convergence(curves: pd.DataFrame, *, title: str = "", caption: str = "", tol: float | None = None) -> Figure:
-    """Gradient norm against steps on log axes (`table.curves`): a curve for each lane, a label for each optimizer."""
-    with canvas(title=title, caption=caption, width=5.6, height=2.6, font_size=8) as (figure, (axes,)):
-        axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=YLABEL)
-        colours = colours_of(list(curves["optimizer"].unique()))
-        ends: dict[str, tuple[float, float, str, str]] = {}
-        for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
-            colour = colours[str(name)]
-            curve = curve[(curve["step"] > 0) & (curve["relative"] > MIN_NORM)]  # a log axis has no zero
-            inside = curve[curve["relative"] <= MAX_NORM]  # a diverging run would flatten all others
-            if inside.empty:
-                continue
-            axes.plot(inside["step"], inside["relative"], linestyle=style_of(str(name)).stroke, color=colour)
-            last, leaves = inside.iloc[-1], len(inside) < len(curve)
-            axes.plot(last["step"], last["relative"], "^" if leaves else "o", color=colour, markersize=4)
-            ends.setdefault(str(label), (float(last["step"]), float(last["relative"]), str(label), colour))
-        if tol and tol > MIN_NORM:
-            draw_tol(axes, tol)
-            above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
-            axes.annotate(f"tol = {tol:g}", (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
-        low, high = axes.dataLim.intervaly
-        if low <= high < 1.001 * low:  # no range to scale to: only the line at tol, or a single point
-            axes.set_autoscaley_on(False)
-            axes.set_ylim(low / 10, 10 * high)
-        _label_ends(axes, list(ends.values()))
+def convergence(
+    runs: Any, *, ax: Any = None, title: str = "", caption: str = "", tol: float | None = None
+) -> Figure | Axes:
+    """Gradient norm against steps on log axes: a curve for each run, a label for each optimizer.
+
+    Parameters
+    ----------
+    runs :
+        A run, a list of runs, or their table (`qs.table.curves`).
+    ax :
+        Axes to draw into, with a legend, instead of a new figure with a label at the end of each curve.
+    tol :
+        The relative tolerance, drawn as a line.
+
+    Returns
+    -------
+    figure or axes :
+        The new figure, or `ax`.
+    """
+    curves = inputs.curves(runs, "convergence")
+    with one_panel(ax, title=title, caption=caption, width=WIDTH, height=HEIGHT, font_size=8) as (figure, axes):
+        parts = [part for part in _lanes(curves) if part.curve.x.size]
+        if not parts:
+            say(axes, EMPTY)
+        lowest = tol if tol and tol > MIN_NORM else None
+        frame = _frame_of([part.curve for part in parts], lowest, axes, ax)
+        axes.set(xscale="log", yscale="log", xlim=frame.xlim, ylim=frame.ylim, xlabel="steps", ylabel=YLABEL)
+        lines = draw_curves(axes, [part.curve for part in parts], frame)
+        for part, line in zip(parts, lines, strict=True):
+            _mark_end(axes, part)
+            if ax is not None:
+                line.set_label(part.label)
+        if lowest:
+            draw_tol(axes, lowest)
+        if ax is not None:
+            add_legend(axes)
+        else:
+            _finish(figure, axes, parts, frame, lowest)
         power_ticks(axes)
-    return figure
+    return figure if ax is None else axes
 
 
-def panels(bands: pd.DataFrame, titles: dict[str, str], *, caption: str = "", tol: float | None = None) -> Figure:
-    """Gradient norm against steps (`table.bands`), a panel for each problem: median over draws, quartiles as a band."""
-    labels = dict(zip(bands["optimizer"], bands["label"], strict=True))
-    colours = colours_of(list(labels))
-    with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
-        legend_above(figure, labels)
-        for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
-            last = 0.0
-            for name, curve in bands[bands["problem"] == problem].groupby("optimizer", sort=False):
-                colour, shown = colours[str(name)], curve[curve["median"] > MIN_NORM]
-                band, line = (until(shown, column, tol) for column in ("upper", "median"))
-                axes.fill_between(band["step"], band["lower"], band["upper"], color=colour, alpha=0.2, linewidth=0)
-                axes.plot(line["step"], line["median"], linestyle=style_of(str(name)).stroke, color=colour)
-                last = max(last, float(line["step"].iloc[-1]))
-            axes.set(yscale="log", xlim=(-0.02 * last, 1.12 * last), title=title, xlabel="steps")
-            axes.set_ylim(tol / 2 if tol else None, 2)
-            step_ticks(axes)
-            if number % 2 == 0:
-                axes.set_ylabel(YLABEL)
-    return figure
+class _Lane:
+    """A run's curve within the limits, and how it ends."""
+
+    def __init__(self, label: str, style: Style, steps: np.ndarray, norms: np.ndarray) -> None:
+        visible = (steps > 0) & (norms <= MAX_NORM) & (norms >= MIN_NORM)
+        later = steps > 0
+        self.label = label
+        self.curve = Curve(steps[visible], norms[visible], style)
+        last = norms[later][-1] if later.any() else 1.0
+        self.end = "^" if not last <= MAX_NORM else "v" if last < MIN_NORM else "o"
 
 
-def until(curve: pd.DataFrame, column: str, tol: float | None) -> pd.DataFrame:
-    """The curve up to the first point at which a column is at most tol."""
-    reached = np.flatnonzero(curve[column] <= (tol or 0))
-    return curve.iloc[: reached[0] + 1] if reached.size else curve
+def _lanes(curves: pd.DataFrame) -> list[_Lane]:
+    styles = styles_of(list(map(str, curves["optimizer"].unique())))
+    lanes = []
+    for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
+        steps, norms = (curve[key].to_numpy(dtype=float) for key in ("step", "relative"))
+        lanes.append(_Lane(str(label), styles[str(name)], steps, np.where(np.isnan(norms), np.inf, norms)))
+    return lanes
 
 
-def draw_tol(axes: Axes, tol: float) -> None:
+def _mark_end(axes: Axes, lane: _Lane) -> None:
+    x, y, colour = lane.curve.x[-1], lane.curve.y[-1], lane.curve.style.colour
+    fill = "none" if lane.end == "v" else colour
+    axes.plot(x, y, lane.end, color=colour, markersize=4, markerfacecolor=fill, zorder=3)
+    note(axes, *{"^": [ABOVE], "v": [BELOW]}.get(lane.end, []))
+
+
+def _frame_of(curves: Sequence[Curve], tol: float | None, axes: Axes, ax: Any) -> Frame:
+    """The panel of `convergence`, with a margin around the data."""
+    last = max([float(curve.x.max()) for curve in curves], default=1.0)
+    heights = np.concatenate([curve.y for curve in curves]) if curves else np.array([1.0])
+    low, high = min(float(heights.min()), tol or np.inf), max(float(heights.max()), tol or 0)
+    low, high = (low / 10, high * 10) if high < 1.001 * low else (low, high)
+    low, high = max(low * (low / high) ** 0.04, 5e-324), high * (high / low) ** 0.04
+    xlim = max(last, 2.0) ** -0.05, max(last, 2.0) ** 1.05
+    if ax is None:
+        size = WIDTH - 0.35 - _tick_width(low, high) - 0.08, HEIGHT - 0.42 + 0.52
+    else:
+        size = tuple(axes.get_window_extent().size / axes.get_figure().dpi)  # type: ignore[union-attr,assignment]
+        if axes.has_data():  # curves that were drawn before stay inside
+            xlim = union(xlim, axes.get_xlim())
+            low, high = union((low, high), axes.get_ylim())
+    return Frame(*size, xlim, (low, high), log_x=True)
+
+
+def _tick_width(low: float, high: float) -> float:
+    ends = (power_of_ten(int(np.floor(np.log10(max(end, 1e-320))))) for end in (low, high))
+    return width_of(list(ends), 8)
+
+
+def _finish(figure: Any, axes: Axes, lanes: Sequence[_Lane], frame: Frame, tol: float | None) -> None:
+    """Set the limits with room for labels, and write these; a legend replaces labels that do not fit."""
+    first: dict[str, EndLabel] = {}
+    for lane in lanes:
+        x, y = float(lane.curve.x[-1]), float(lane.curve.y[-1])
+        first.setdefault(lane.label, EndLabel(x, y, lane.label, str(lane.curve.style.colour)))
+    labels, centres, spacious = list(first.values()), None, frame
+    names = {lane.label: lane for lane in lanes}
+    for rows in range(1, 5):
+        low = end_labels.room_below(*frame.ylim, frame.height, rows)
+        spacious = Frame(frame.width, frame.height, frame.xlim, (low, frame.ylim[1]), log_x=True)
+        taken = []
+        if tol:
+            at, wide = float(spacious.up(tol)), width_of([_tol_text(tol)], 7.5) + 0.1
+            taken = [(0, at - 0.02, wide, at + 0.17)]
+        points = [(spacious.across(lane.curve.x), spacious.up(lane.curve.y)) for lane in lanes]
+        centres = end_labels.places(labels, points, spacious, taken)
+        if centres is not None:
+            break
+    figure.set_layout_engine("none")
+    figure.margins = 0.35 + _tick_width(*spacious.ylim), 0.42
+    if centres is None:
+        spacious = frame
+        legend_above(figure, {name: name for name in names}, {name: lane.curve.style for name, lane in names.items()})
+    elif labels:
+        end_labels.write(axes, labels, centres, spacious)
+    arrange(figure)
+    axes.set(xlim=spacious.xlim, ylim=spacious.ylim)
+
+
+def draw_tol(axes: Axes, tol: float, *, labelled: bool = True) -> None:
+    """A line at the tolerance."""
     axes.axhline(tol, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    if labelled:
+        above: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "color": "#666666"}
+        axes.annotate(_tol_text(tol), (0, tol), xycoords=("axes fraction", "data"), fontsize=7.5, **above)
 
 
-def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write each curve's label below its end (step, height, label, colour); labels that would overlap move down."""
-    from matplotlib.patheffects import withStroke
+def say(axes: Axes, sentence: str) -> None:
+    """Write in the panel why it has no curve."""
+    inches = axes.get_window_extent().width / axes.get_figure().dpi  # type: ignore[union-attr]
+    lines = "\n".join(evenly_wrapped(sentence, 0.7 * inches, 8))
+    axes.text(0.5, 0.5, lines, transform=axes.transAxes, ha="center", va="center", fontsize=8, color=GREY)
 
-    character, line = 0.0148, 0.06  # the width of a bold letter and the height of a line, in fractions of the axes
-    low, high = axes.get_ylim()
-    room = line * (len(ends) + 0.7)  # the share of the new axis that labels below the lowest end may need
-    axes.set_ylim(max(low / (high / low) ** (room / (1 - room)), 1e-300), high)
-    outline = [withStroke(linewidth=2.5, foreground="white")]
-    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5, "fontweight": "bold"}
-    placed: list[tuple[float, float, float]] = []
-    for step, height, label, colour in sorted(ends):
-        x, y = axes.transAxes.inverted().transform(axes.transData.transform((step, height)))
-        half = character * len(label) / 2
-        if height > 1:  # a label below the end of a rising curve would cover it: write beside it
-            x, y = x + half + 0.02, y + line
-        x, y = float(np.clip(x, half, 1 - half)), y - line
-        while any(abs(x - other) < half + width and abs(y - level) < 0.99 * line for other, level, width in placed):
-            y -= line / 4
-        placed.append((x, y, half))
-        axes.text(x, y, label, color=colour, transform=axes.transAxes, path_effects=outline, **style)
+
+def _tol_text(tol: float) -> str:
+    return f"tol = {tol:g}"

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.style import STYLE, colours_of, style_of
-from quadsim.plots.text import evenly_wrapped, width_of, wrapped
+from quadsim.plots.style import STYLE, Style, styles_of
+from quadsim.plots.text import evenly_wrapped, shortened, width_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from quadsim.plots.figure import NotebookFigure
 
 GREY = "#555555"
 TITLE_SIZE, CAPTION_SIZE = 9.5, 6.5  # points
 EDGE = 0.08  # inches between the left edge of a figure and its title and caption
 MAX_CAPTION_LINES = 12
+TOP, RIGHT = 0.1, 0.08  # inches beside a single panel without a layout engine
 
 
 def style_context(font_size: float = 8.5) -> AbstractContextManager[None]:
@@ -28,22 +30,55 @@ def style_context(font_size: float = 8.5) -> AbstractContextManager[None]:
     return matplotlib.rc_context({**STYLE, "font.size": font_size})
 
 
-def blank_figure(width: float, height: float, title: str = "", caption: str = "") -> Figure:
+def blank_figure(width: float, height: float, title: str = "", caption: str = "") -> NotebookFigure:
     """A figure with `height` inches between its title and its caption, both wrapped to its width."""
-    from matplotlib.figure import Figure
+    from quadsim.plots.figure import NotebookFigure
 
-    lines = wrapped(caption, width - 2 * EDGE, CAPTION_SIZE)
+    figure = NotebookFigure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05, wspace=0.03)  # type: ignore[union-attr,call-arg]
+    figure.body, figure.caption = height, caption
+    lines = [part for line in title.splitlines() for part in evenly_wrapped(line, width - 2 * EDGE, TITLE_SIZE)]
+    if lines:
+        figure.suptitle("\n".join(lines), x=EDGE / width, ha="left", fontsize=TITLE_SIZE)
+    arrange(figure)
+    return figure
+
+
+def arrange(figure: NotebookFigure) -> None:
+    """Write the caption with its notes, and give the figure the height for title, legend, panels and caption."""
+    width, title_lines = figure.get_figwidth(), len(figure.get_suptitle().splitlines())
+    caption = figure.caption.rstrip()
+    point = "." if caption and figure.notes and caption[-1] not in ".:;!?" else ""
+    text = " ".join(filter(None, [caption + point, *figure.notes]))
+    lines = wrapped(text, width - 2 * EDGE, CAPTION_SIZE)
     if len(lines) > MAX_CAPTION_LINES:
         lines = [*lines[: MAX_CAPTION_LINES - 1], lines[MAX_CAPTION_LINES - 1] + " …"]
-    title_lines = evenly_wrapped(title, width - 2 * EDGE, TITLE_SIZE)
-    above, below = 0.1 + 0.16 * len(title_lines), 0.06 + 0.115 * len(lines)
-    figure = Figure(figsize=(width, above + height + below), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05, wspace=0.03)  # type: ignore[union-attr,call-arg]
-    if title_lines:
-        figure.suptitle("\n".join(title_lines), x=EDGE / width, ha="left", fontsize=TITLE_SIZE)
+    above, below = 0.1 + 0.16 * title_lines, 0.06 + 0.115 * len(lines)
+    total = above + figure.legend_height + figure.body + below
+    figure.set_figheight(total)
     if lines:
         figure.supxlabel("\n".join(lines), x=EDGE / width, ha="left", fontsize=CAPTION_SIZE, color=GREY)
-    return figure
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((EDGE / width, 1 - above / total))
+    if figure.margins is not None:
+        left, bottom = figure.margins
+        size = 1 - (left + RIGHT) / width, (figure.body - bottom - TOP) / total
+        figure.axes[0].set_position((left / width, (below + bottom) / total, *size))
+        for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
+            if text is not None:
+                text.set_y(1 - 0.05 / total if text is figure._suptitle else 0.05 / total)  # type: ignore[attr-defined]
+    elif (engine := figure.get_layout_engine()) is not None:
+        engine.set(rect=(0, 0, 1, 1 - figure.legend_height / total))  # type: ignore[call-arg]
+
+
+def note(axes: Axes, *sentences: str) -> None:
+    """Add sentences to the caption of the figure, each once; axes of other figures have no caption."""
+    from quadsim.plots.figure import NotebookFigure
+
+    figure: Any = axes.get_figure()
+    figure = getattr(figure, "figure", figure)  # of a subfigure
+    if isinstance(figure, NotebookFigure):
+        figure.notes = tuple(dict.fromkeys((*figure.notes, *sentences)))
 
 
 @contextmanager
@@ -59,7 +94,7 @@ def canvas(
     panels: int | None = None,
     font_size: float = 8.5,
     **options: Any,
-) -> Iterator[tuple[Figure, list[Axes]]]:
+) -> Iterator[tuple[NotebookFigure, list[Axes]]]:
     """A figure with a grid of panels: `with canvas(1, 2, title=…, caption=…) as (figure, (left, right)):`.
 
     Parameters
@@ -80,26 +115,24 @@ def canvas(
         for axes in grid[panels or len(grid) :]:
             axes.remove()
         yield figure, grid[:panels]
+        arrange(figure)
 
 
-def legend_above(figure: Figure, labels: Mapping[str, str], *, strokes: bool = True) -> None:
-    """Add a legend of optimizers between the title and the panels, and its height to that of the figure."""
+def legend_above(figure: NotebookFigure, labels: Mapping[str, str], styles: Mapping[str, Style] | None = None) -> None:
+    """Add a legend of optimizers between the title and the panels."""
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=colour, linestyle=style_of(name).stroke if strokes else "-", linewidth=1.5)
-        for name, colour in colours_of(list(labels)).items()
+        Line2D([], [], color=style.colour, linestyle=style.stroke, linewidth=1.5)
+        for style in (styles or styles_of(list(labels))).values()
     ]
-    width, title_lines = figure.get_figwidth(), len(figure.get_suptitle().splitlines())
-    columns = max(1, min(len(labels), int((width - 0.1) / (0.67 + width_of(list(labels.values()))))))
-    height = 0.1 + 0.16 * -(-len(labels) // columns)
-    total = figure.get_figheight() + height
-    figure.set_figheight(total)
-    figure.get_layout_engine().set(rect=(0, 0, 1, 1 - height / total))  # type: ignore[union-attr,call-arg]
-    at = EDGE / width, 1 - (0.1 + 0.16 * title_lines) / total
-    texts: dict[str, Any] = {"fontsize": 7.5, "handlelength": 1.6, "columnspacing": 1.2, "labelspacing": 0.35}
-    place: dict[str, Any] = {"bbox_to_anchor": at, "borderpad": 0, "borderaxespad": 0}
-    figure.legend(handles, list(labels.values()), loc="upper left", ncols=columns, frameon=False, **place, **texts)
+    texts = [shortened(label) for label in labels.values()]
+    columns = max(1, min(len(texts), int((figure.get_figwidth() - 0.1) / (0.79 + width_of(texts)))))
+    figure.legend_height = 0.1 + 0.16 * -(-len(texts) // columns)
+    style: dict[str, Any] = {"fontsize": 7.5, "handlelength": 2.6, "columnspacing": 1.2, "labelspacing": 0.35}
+    place: dict[str, Any] = {"bbox_to_anchor": (0, 1), "borderpad": 0, "borderaxespad": 0}
+    figure.legend(handles, texts, loc="upper left", ncols=columns, frameon=False, **place, **style)
+    arrange(figure)
 
 
 def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: float = 7.5) -> None:

@@ -10,10 +10,12 @@ import pandas as pd
 
 from quadsim.plots.aggregate import QUARTILES, broken, fits, floats, free_name
 from quadsim.plots.captions import caption_of, joined, title_of
+from quadsim.plots.curve_drawing import Curve, frame_of, show_coinciding
+from quadsim.plots.given_axes import add_legend
+from quadsim.plots.inputs import sweep_rows
 from quadsim.plots.labels import AXES, axis_name, power, y_label
 from quadsim.plots.layout import label_right, legend_above
 from quadsim.plots.scales import Heights, Scale
-from quadsim.plots.style import style_of
 from quadsim.plots.sweep_panels import Sweep, column_count, panel_grid
 from quadsim.plots.text import width_of
 
@@ -22,22 +24,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MAX_LABEL_WIDTH = 1.9  # inches; a legend holds longer labels
+
+
 def against(
     frame: pd.DataFrame,
     x: str = "kappa",
     *,
     axes: Sequence[str] = (),
     y: str = "steps_to_tol",
+    ax: Any = None,
     title: str | None = None,
     caption: str = "",
-) -> Figure:
+) -> Figure | Axes:
     """Medians of y against x with quartiles as a band: a line for each optimizer, a panel for each of the other axes.
 
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated. Against kappa
     the label of a line has its slope. Against heterogeneity there is a second panel, against the distance between the
     blocks' spectra that it makes. A value of x that is absent, or an optimizer without x, is a horizontal line.
     """
-    x = free_name(x)
+    x, frame = free_name(x), sweep_rows(frame, "against")
     sweep = Sweep(frame, axes, y, x=x)
     table, labels = sweep.table, sweep.labels
     panels = sweep.panels(table, x, "optimizer")
@@ -59,10 +65,11 @@ def against(
         {name: labels[name] + (before + slope[name] if name in slope else "") for name in part["optimizer"].unique()}
         for part, slope in zip(parts, slopes, strict=True)
     ]
-    direct = columns < 3 and _fit(texts, height) and lines.reach_the_end()
+    direct = ax is None and columns < 3 and _fit(texts, height) and lines.reach_the_end()
+    named = texts[0] if ax is not None else {}
     if not direct:
         texts = [{name: f"κ^{slope}" for name, slope in of_panel.items()} for of_panel in slopes]
-        texts = texts if _fit(texts, height) else [{} for _ in panels]
+        texts = texts if ax is None and _fit(texts, height) else [{} for _ in panels]
     with panel_grid(
         panels,
         columns,
@@ -72,18 +79,21 @@ def against(
         xlabels=xlabels,
         ylabel=y_label(y, frame),
         beside=width_of([text for ends in texts for text in ends.values()], bold=True),
+        ax=ax,
     ) as (figure, grid):
-        if not direct:
+        if not direct and ax is None:
             legend_above(figure, labels)
         for number, part in enumerate(parts):
             main, *others = grid[number * len(xlabels) :][: len(xlabels)]
-            ends = lines.draw(main, part)
+            ends = lines.draw(main, part, named)
             labelled = [name for name in labels if name in ends and name in texts[number]]  # in the order of the marks
             labelled.sort(key=lambda name: ends[name])
             label_right(main, [(ends[name], texts[number][name], sweep.colours[name]) for name in labelled])
             for axes_of_distance in others:
                 lines.draw_along_distance(axes_of_distance, part)
-    return figure
+        if ax is not None:
+            add_legend(grid[0])
+    return figure if ax is None else grid[0]
 
 
 class _Lines:
@@ -92,6 +102,7 @@ class _Lines:
     def __init__(self, sweep: Sweep, x: str, points: float) -> None:
         """Add the marks for medians that were not reached to the table. `points`: the height of a panel."""
         table, steps, diverged = sweep.table, sweep.y == "steps_to_tol", broken(sweep.table)
+        self.styles = sweep.styles
         self.x, self.scale, self.heights, self.colours = x, Scale(table[x]), Heights(table, sweep.y), sweep.colours
         lower, median, upper, limit = (floats(table[name]) for name in (*QUARTILES, "limit"))
         median[diverged & (median > self.heights.high)] = np.nan
@@ -111,11 +122,12 @@ class _Lines:
             mark_height=np.where(diverged | ~np.isfinite(limit), self.heights.high, limit),
         )
 
-    def draw(self, axes: Axes, part: pd.DataFrame) -> dict[str, float]:
+    def draw(self, axes: Axes, part: pd.DataFrame, named: Mapping[str, str]) -> dict[str, float]:
         """Draw bands, medians, theory and marks; returns the height at which each optimizer's line ends."""
         ends: dict[str, float] = {}
+        curves: list[Curve] = []
         for name, both in part.groupby("optimizer", sort=False):
-            colour, stroke = self.colours[str(name)], style_of(str(name)).stroke
+            colour, stroke = self.colours[str(name)], self.styles[str(name)].stroke
             flat, line = both[both[self.x].isna()], both[both[self.x].notna()].sort_values(self.x)
             at = self.scale.positions(floats(line[self.x]))
             lower, theory = line["lower"], floats(line["predicted"])
@@ -126,7 +138,13 @@ class _Lines:
             if at.size == 1 and banded.any():
                 axes.vlines(at, lower, top, color=colour, alpha=0.35, linewidth=3)
             size = 2.6 if at.size <= 60 else 0
-            axes.plot(at, line["shown"], color=colour, linestyle=stroke, linewidth=1.4, marker="o", markersize=size)
+            label = named.get(str(name), "_")
+            shown = floats(line["shown"])
+            axes.plot(
+                at, shown, color=colour, linestyle=stroke, linewidth=1.4, marker="o", markersize=size, label=label
+            )
+            if np.isfinite(shown).sum() > 1 and np.isfinite(shown).all():
+                curves.append(Curve(at, shown, self.styles[str(name)]))
             if np.isfinite(theory).any():
                 theory[np.isinf(theory)] = np.nan
                 axes.plot(at, theory, color=colour, linewidth=0.8, linestyle=(0, (4, 2.5)), gid="theory")
@@ -137,13 +155,14 @@ class _Lines:
                 ends[str(name)] = float(levels[0])
         self.scale.set(axes.xaxis, room=0.04)
         self.heights.set(axes.yaxis, above=self.above)
+        show_coinciding(axes, curves, frame_of(axes, 3.0, 2.0), 1.4)
         return ends
 
     def draw_along_distance(self, axes: Axes, part: pd.DataFrame) -> None:
         """Draw the medians against the mean distance between the spectra of the blocks."""
         rows = part.dropna(subset=self.x).sort_values(self.x, kind="stable")
         for name, line in rows.groupby("optimizer", sort=False):
-            at, colour, stroke = floats(line["js_distance"]), self.colours[str(name)], style_of(str(name)).stroke
+            at, colour, stroke = floats(line["js_distance"]), self.colours[str(name)], self.styles[str(name)].stroke
             axes.plot(at, line["shown"], color=colour, linewidth=0.9, linestyle=stroke, marker="o", markersize=3)
             self._mark_missing(axes, at, line, str(name))
         largest = float(np.log(2))
@@ -166,7 +185,9 @@ class _Lines:
         rows: Any = flat[flat["missing"] | flat["shown"].notna()].to_dict("records")
         for row in rows:
             level = float(row["mark_height"] if row["missing"] else row["shown"])
-            axes.axhline(level, color=colour, linestyle=":" if row["missing"] else style_of(name).stroke, linewidth=1.2)
+            axes.axhline(
+                level, color=colour, linestyle=":" if row["missing"] else self.styles[name].stroke, linewidth=1.2
+            )
             if row["missing"]:
                 self._mark(axes, [0.5], [level], "x" if row["broken"] else "^", 4.0, name, axes.get_yaxis_transform())
             elif row["upper"] > row["lower"]:
@@ -192,4 +213,6 @@ class _Lines:
 
 def _fit(texts: Sequence[Mapping[str, str]], height: float) -> bool:
     """Whether the labels of each panel fit beside it."""
+    if width_of([text for labels in texts for text in labels.values()], bold=True) > MAX_LABEL_WIDTH:
+        return False
     return max(sum(text.count("\n") + 1 for text in labels.values()) for labels in texts) * 0.128 <= height

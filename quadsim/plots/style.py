@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +15,21 @@ from quadsim._format import power_of_ten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe & Ito's palette for the first six optimizers, Tol's muted and medium-contrast ones for the others:
-# colour-blind-safe, and distinct in grey by their lightness. More than a dozen hues cannot be distinct: optimizers with
-# similar colours have different strokes.
+# Okabe & Ito's palette for solid lines, and black and grey for lines of user-defined rules. Two dozen colours cannot be
+# told apart by everyone: optimizers with the same stroke have colours that are distinct also for the colour-blind
+# (tests/plots/test_colours.py), all others differ in stroke.
 OKABE_ITO = ("#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9")
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
 PALETTE = (*OKABE_ITO, *OTHERS)  # for curves that are not of an optimizer
 STROKES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1.5, 1.5)), "dash-dot": (0, (6, 1.5, 1.5, 1.5)),
+    "dash-dot-dot": (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), "long-dashed": (0, (11, 2.5)),
 }  # fmt: skip
+UNUSED = (  # colours and strokes for optimizers without their own; the last two strokes are used nowhere else
+    ("#000000", "solid"),
+    *((colour, stroke) for stroke in ("solid", "dash-dot-dot", "long-dashed")
+      for colour in ("#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#009E73")),
+)  # fmt: skip
 CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -40,7 +47,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How figures show an optimizer. Without a colour it gets one that the figure does not use yet."""
+    """How figures show an optimizer. Without a colour it gets one, and a stroke, that the figure does not use yet."""
 
     label: str
     colour: str | None = None
@@ -55,16 +62,22 @@ def style_of(name: str) -> Style:
     return STYLES.get(name) or Style(_discovery.USER_LABELS.get(name, name))
 
 
+def styles_of(names: Sequence[str]) -> dict[str, Style]:
+    """The style of each optimizer; one without a colour gets a colour and a stroke that the others do not use."""
+    styles = {name: style_of(name) for name in names}
+    taken = {(style.colour, str(style.stroke)) for style in styles.values()}
+    every = [(colour, STROKES[stroke]) for colour, stroke in UNUSED]
+    free = itertools.chain((pair for pair in every if (pair[0], str(pair[1])) not in taken), itertools.cycle(every))
+    for name, style in styles.items():
+        if style.colour is None:
+            colour, stroke = next(free)
+            styles[name] = replace(style, colour=colour, stroke=stroke)
+    return styles
+
+
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each optimizer; those without one get one that is not used yet."""
-    registered = (style.colour for style in STYLES.values() if style.colour is not None)
-    others = iter((*OTHERS, *OKABE_ITO, *registered))
-    chosen = {}
-    taken = {style_of(name).colour for name in names}
-    for name in names:
-        chosen[name] = style_of(name).colour or next((c for c in others if c not in taken), OTHERS[0])
-        taken.add(chosen[name])
-    return chosen
+    """The colour of each optimizer, as in `styles_of`."""
+    return {name: str(style.colour) for name, style in styles_of(names).items()}
 
 
 def step_ticks(axes: Axes, count: int = 5) -> None:
@@ -76,9 +89,11 @@ def step_ticks(axes: Axes, count: int = 5) -> None:
 
 def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import NullLocator
+
+    from quadsim.plots.figure import PowerLocator
 
     for axis in [axes.xaxis] * x + [axes.yaxis] * y:
-        axis.set_major_locator(LogLocator(numticks=9))
+        axis.set_major_locator(PowerLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")

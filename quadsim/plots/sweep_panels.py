@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from quadsim._validation import InputError
 from quadsim.plots.aggregate import CONDITIONS, axes_of, medians, names_of, numbers
+from quadsim.plots.given_axes import given, refuse
 from quadsim.plots.labels import panel_title
 from quadsim.plots.layout import canvas
-from quadsim.plots.style import colours_of, style_of
+from quadsim.plots.style import style_of, styles_of
 from quadsim.plots.text import evenly_wrapped, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MAX_PANELS = 60
 MAX_COMBINATIONS = 2000  # of values; with more, the exact number of panels is not computed
 
 
-class TooManyPanels(ValueError):
+class TooManyPanels(InputError):
     """More panels than a figure can hold."""
 
     def __init__(self, count: int, axes: Sequence[str]) -> None:
@@ -49,13 +50,14 @@ class Sweep:
         self.table = table = medians(frame, names_of([*axes, *numeric.values()]), y)
         for parameter, name in numeric.items():
             if name not in numbers(table):
-                raise ValueError(f"{parameter} must be an axis of numbers, got {name}")
+                raise InputError(f"{parameter} must be an axis of numbers, got {name}")
         shared, drawn = (*CONDITIONS, "optimizer"), set(table["optimizer"])
         self.has = {
             name: set(table.loc[table[name].notna() | (name in shared), "optimizer"]) for name in axes_of(table)
         }
         self.labels = {str(name): style_of(str(name)).label for name in frame["optimizer"].unique() if name in drawn}
-        self.colours = colours_of(list(self.labels))
+        self.styles = styles_of(list(self.labels))
+        self.colours = {name: str(style.colour) for name, style in self.styles.items()}
 
     def panels(self, table: pd.DataFrame, *drawn: str) -> list[dict[str, Any]]:
         """For each panel the values of the axes that are not `drawn` in it; None for an absent value.
@@ -109,7 +111,8 @@ def panel_grid(
     xlabels: Sequence[str],
     ylabel: str = "",
     beside: float = 0.0,
-) -> Iterator[tuple[Figure, list[Axes]]]:
+    ax: Any = None,
+) -> Iterator[tuple[Any, list[Axes]]]:
     """A `canvas` with titles and axis labels for the panels of a sweep; ticks inside the grid have no labels.
 
     Parameters
@@ -118,8 +121,16 @@ def panel_grid(
         A panel is drawn for each of them, side by side.
     beside :
         The width of labels beside the panels, which titles and axis labels should not use.
+    ax :
+        Axes to draw the only panel into.
     """
     count = len(panels) * len(xlabels)
+    refuse(ax, count, "setting", "select the rows of one, or leave ax out")
+    if ax is not None:
+        with given(ax, title) as axes:
+            yield axes.get_figure(), [axes]
+            axes.set(xlabel=xlabels[0], ylabel=ylabel)
+        return
     rows, width = -(-count // columns), 5.6 if count == 1 else 7.0
     room = (width - 0.8 - beside) / columns - 0.1
     titles = [wrapped(panel_title(panel), room, 8.5) for panel in panels]

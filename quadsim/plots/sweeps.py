@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 
 from quadsim._format import in_words
+from quadsim._validation import InputError
 from quadsim.plots.aggregate import QUARTILES, axes_of, broken, floats, free_name, numbers
 from quadsim.plots.captions import caption_of, joined, title_of
+from quadsim.plots.inputs import sweep_rows
 from quadsim.plots.labels import axis_name, y_label
 from quadsim.plots.lines import against
 from quadsim.plots.scales import Heights, Scale, log_ticks
 from quadsim.plots.sweep_panels import Sweep, TooManyPanels, column_count, panel_grid
+from quadsim.plots.text import fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,9 +33,10 @@ def sweep_figure(
     axes: Sequence[str] = (),
     x: str | None = None,
     y: str = "steps_to_tol",
+    ax: Any = None,
     title: str | None = None,
     caption: str = "",
-) -> Figure:
+) -> Figure | Axes:
     """`heat_maps` over two swept axes of numbers, `against` one of them, or `dots` without any.
 
     Every combination of settings is drawn. If an optimizer lacks one of two axes, lines are drawn if their panels are
@@ -46,15 +50,18 @@ def sweep_figure(
         The swept columns, in order. Runs that differ in other settings are not pooled: medians are over seeds only.
     x :
         The horizontal axis; by default kappa, or the first axis.
+    ax :
+        Axes to draw into, if the figure has one panel.
     title :
         The title; by default the names of the axes.
     """
+    frame = sweep_rows(frame, "sweep_figure")
     sweep = Sweep(frame, axes, y, **({"x": free_name(x)} if x else {}))
     table, x = sweep.table, free_name(x) if x else None
     counts = numbers(table)
     swept = {name: count for name, count in counts.items() if count > 1 or name == x} or counts
     whole = [name for name in swept if not table.loc[table["optimizer"].isin(sweep.has[name]), name].isna().any()]
-    options: dict[str, Any] = {"axes": axes_of(table), "y": y, "title": title, "caption": caption}
+    options: dict[str, Any] = {"axes": axes_of(table), "y": y, "title": title, "caption": caption, "ax": ax}
     if not swept:
         return dots(frame, **options)
     left_out = table[list(swept)].isna().any(axis=None) and min(swept.values()) <= MAX_LINE_PANELS
@@ -80,20 +87,21 @@ def heat_maps(
     *,
     axes: Sequence[str] = (),
     y: str = "steps_to_tol",
+    ax: Any = None,
     title: str | None = None,
     caption: str = "",
-) -> Figure:
+) -> Figure | Axes:
     """Medians of y as colours over x and another axis: a map for each optimizer and each of the other axes.
 
     Settings in which runs differ but that are not among `axes` get separate maps: only seeds are aggregated.
     """
     from matplotlib.colors import LogNorm, Normalize
 
-    x, up = free_name(x), free_name(up)
+    x, up, frame = free_name(x), free_name(up), sweep_rows(frame, "heat_maps")
     sweep = Sweep(frame, axes, y, x=x, up=up)
     whole = sweep.table.dropna(subset=[x, up])
     if whole.empty:
-        raise ValueError(f"nothing to draw: no run has both {x} and {up}")
+        raise InputError(f"nothing to draw: no run has both {x} and {up}")
     panels = sweep.panels(whole, x, up)
     heights = Heights(whole, y)
     norm = (LogNorm if heights.log else Normalize)(heights.low, heights.high)
@@ -106,6 +114,7 @@ def heat_maps(
         xlabels=[axis_name(x)],
         ylabel=axis_name(up),
         beside=0.9,
+        ax=ax,
     ) as (figure, grid):
         across, along = Scale(whole[x]), Scale(whole[up])
         for panel_axes, panel in zip(grid, panels, strict=True):
@@ -117,7 +126,7 @@ def heat_maps(
             if heights.log:
                 log_ticks(bar.ax.yaxis, heights.low, heights.high)
             bar.set_label(y_label(y, frame))
-    return figure
+    return figure if ax is None else grid[0]
 
 
 def _map(axes: Axes, part: pd.DataFrame, x: str, up: str, across: Scale, along: Scale, norm: Any) -> Any:
@@ -153,13 +162,15 @@ def dots(
     *,
     axes: Sequence[str] = (),
     y: str = "steps_to_tol",
+    ax: Any = None,
     title: str | None = None,
     caption: str = "",
-) -> Figure:
+) -> Figure | Axes:
     """A row for each optimizer, the median of y as a dot and quartiles as a bar; a panel for each of the other axes.
 
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated.
     """
+    frame = sweep_rows(frame, "dots")
     sweep = Sweep(frame, axes, y)
     table = sweep.table
     panels = sweep.panels(table, "optimizer")
@@ -172,10 +183,11 @@ def dots(
         caption=joined(caption, caption_of(sweep)),
         xlabels=[y_label(y, frame)],
         beside=0.9,
+        ax=ax,
     ) as (figure, grid):
         for panel_axes, panel in zip(grid, panels, strict=True):
             _dots(panel_axes, sweep.rows(table, panel), heights, sweep)
-    return figure
+    return figure if ax is None else grid[0]
 
 
 def _dots(axes: Axes, part: pd.DataFrame, heights: Heights, sweep: Sweep) -> None:
@@ -203,7 +215,8 @@ def _dots(axes: Axes, part: pd.DataFrame, heights: Heights, sweep: Sweep) -> Non
         axes.axhline(row - 0.5, color="#E5E5E5", linewidth=0.6, zorder=0)
     heights.set(axes.xaxis, below=0.06, above=0.06)
     axes.set_ylim(len(order) - 0.5, -0.5)
-    axes.set_yticks(range(len(order)), list(sweep.labels.values()))
+    labels = [fitted(label, 1.6, 8) for label in sweep.labels.values()]
+    axes.set_yticks(range(len(order)), labels)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
 

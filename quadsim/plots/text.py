@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+MAX_LABEL = 45  # characters of an optimizer's or a block's name in a figure
+
 
 @lru_cache(maxsize=4096)
 def _line_width(line: str, size: float, bold: bool) -> float:
@@ -21,6 +23,20 @@ def _line_width(line: str, size: float, bold: bool) -> float:
 def width_of(texts: Sequence[str], size: float = 7.5, *, bold: bool = False) -> float:
     """The width in inches of the widest line."""
     return max((_line_width(line, size, bold) for text in texts for line in text.splitlines()), default=0.0)
+
+
+def shortened(text: str, at_most: int = MAX_LABEL) -> str:
+    """The text, with … in its middle if it has more characters."""
+    half = (at_most - 1) // 2
+    return text if len(text) <= at_most else f"{text[:half]}…{text[-half:]}"
+
+
+def fitted(text: str, inches: float, size: float, *, bold: bool = False) -> str:
+    """The text, with … in its middle if it is wider than this."""
+    at_most = len(text)
+    while at_most > 5 and width_of([shortened(text, at_most)], size, bold=bold) > inches:
+        at_most -= 1
+    return shortened(text, at_most)
 
 
 def wrapped(text: str, inches: float, size: float) -> list[str]:

@@ -7,55 +7,95 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.plots.layout import canvas
-from quadsim.plots.style import CASE_COLOURS, power_ticks, step_ticks, style_of
+from quadsim.plots import inputs
+from quadsim.plots.given_axes import add_legend, given, one_panel, refuse
+from quadsim.plots.layout import canvas, label_right
+from quadsim.plots.style import CASE_COLOURS, PALETTE, power_ticks, step_ticks, styles_of
+from quadsim.plots.text import fitted
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MIN_LOSS = 1e-300
+BOUND_COLUMNS = ("optimizer", "label", "seed", "step", "loss", "bound", "rate")
 
-def bounds(curves: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
+
+def bounds(curves: Any, *, ax: Any = None, title: str = "", caption: str = "") -> Figure | Axes:
     """Relative loss against steps: measured, its bound and its asymptotic rate; a panel for each optimizer.
 
-    Columns optimizer, label, seed, step, loss (relative to the first), bound (the guarantee at that step, for every
-    start), rate (the asymptotic rate as a straight line).
+    Parameters
+    ----------
+    curves :
+        A table with the columns optimizer, label, seed, step, loss (relative to the first), bound (the guarantee at
+        that step, for every start), rate (the asymptotic rate as a straight line).
+    ax :
+        Axes to draw into, for one optimizer.
     """
+    expected = "a table of losses with their bounds"
+    curves = inputs.table(curves, BOUND_COLUMNS, function="bounds", expected=expected)
     names = list(dict.fromkeys(curves["optimizer"]))
+    refuse(ax, len(names), "optimizer", "select one, or leave ax out")
+    colours = {name: str(style.colour) for name, style in styles_of(names).items()}
+    if ax is not None:
+        with given(ax, title or str(curves["label"].iloc[0])) as axes:
+            _bound(axes, curves, colours[names[0]])
+            axes.set_ylabel("loss / its first value")
+        return axes
     with canvas(columns=2, panels=len(names), title=title, caption=caption, height=1.73) as (figure, grid):
         for number, (axes, name) in enumerate(zip(grid, names, strict=True)):
-            ours, colour = curves[curves["optimizer"] == name], style_of(name).colour or "#000000"
-            for label, (_, run) in zip_longest(["measured, step by step"], ours.groupby("seed", sort=False)):
-                axes.plot(run["step"], run["loss"], color=colour, linewidth=0.9, alpha=0.7, label=label)
-            one = ours[ours["seed"] == ours["seed"].iloc[0]]
-            axes.plot(one["step"], one["bound"], color="#000000", linewidth=1.3, linestyle=(0, (5, 2)), label="bound")
-            axes.plot(one["step"], one["rate"], color="#666666", linewidth=1.0, linestyle=":", label="exact rate")
-            low = max(float(ours["loss"].min()), 1e-16)
-            axes.set(yscale="log", ylim=(low / 3, 3 * float(np.nanmax(one["bound"]))), xlabel="steps")
-            axes.set_title(str(one["label"].iloc[0]))
-            step_ticks(axes)
-            axes.legend(frameon=False, fontsize=7, loc="upper right")
+            ours = curves[curves["optimizer"] == name]
+            _bound(axes, ours, colours[name])
+            axes.set_title(fitted(str(ours["label"].iloc[0]), 6.0 / min(len(names), 2), 9))
             if number % 2 == 0:
                 axes.set_ylabel("loss / its first value")
     return figure
 
 
-def kappa_eff(quartiles: pd.DataFrame, *, title: str = "", caption: str = "") -> Figure:
-    """κ_eff of frozen Adam against κ (columns problem, kappa, lower, median, upper), quartiles shaded."""
-    with canvas(title=title, caption=caption, width=5.6, height=2.8, font_size=9) as (figure, (axes,)):
-        for colour, (name, ours) in zip(CASE_COLOURS, quartiles.groupby("problem", sort=False), strict=False):
+def _bound(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
+    rows = rows.assign(loss=rows["loss"].clip(lower=MIN_LOSS))
+    for label, (_, run) in zip_longest(["measured, step by step"], rows.groupby("seed", sort=False)):
+        axes.plot(run["step"], run["loss"], color=colour, linewidth=0.9, alpha=0.7, label=label)
+    one = rows[rows["seed"] == rows["seed"].iloc[0]]
+    axes.plot(one["step"], one["bound"], color="#000000", linewidth=1.3, linestyle=(0, (5, 2)), label="bound")
+    low, high = float(rows["loss"].min()), float(np.nanmax([one["bound"].max(), rows["loss"].max()]))
+    rate = one[one["rate"] >= low / 3]  # the rate is a line for comparison: it ends where the panel does
+    axes.plot(rate["step"], rate["rate"], color="#666666", linewidth=1.0, linestyle=":", label="exact rate")
+    axes.set(yscale="log", ylim=(max(low / 3, 5e-324), 3 * high), xlabel="steps")
+    step_ticks(axes)
+    axes.legend(frameon=False, fontsize=7, loc="upper right")
+
+
+def kappa_eff(quartiles: Any, *, ax: Any = None, title: str = "", caption: str = "") -> Figure | Axes:
+    """κ_eff of frozen Adam against κ, quartiles shaded.
+
+    Parameters
+    ----------
+    quartiles :
+        A table with the columns problem, kappa, lower, median, upper.
+    ax :
+        Axes to draw into.
+    """
+    columns = ("problem", "kappa", "lower", "median", "upper")
+    table = inputs.table(quartiles, columns, function="kappa_eff", expected="a table of quartiles of κ_eff")
+    colours = [*CASE_COLOURS, *(colour for colour in PALETTE if colour not in CASE_COLOURS)]
+    with one_panel(ax, title=title, caption=caption, width=5.6, height=2.8, font_size=9) as (figure, axes):
+        ends = []
+        for number, (name, ours) in enumerate(table.groupby("problem", sort=False)):
+            colour = colours[number % len(colours)]
             axes.fill_between(ours["kappa"], ours["lower"], ours["upper"], color=colour, alpha=0.2, linewidth=0)
-            axes.plot(ours["kappa"], ours["median"], color=colour)
-            labelled = ours.iloc[int(0.72 * len(ours))]
-            at = labelled["kappa"], labelled["median"]
-            bold: dict[str, Any] = {"fontsize": 8.5, "fontweight": "bold", "ha": "right", "color": colour}
-            axes.annotate(str(name), at, xytext=(0, 8), textcoords="offset points", **bold)
-        ends = np.array([quartiles["kappa"].min(), quartiles["kappa"].max()])
-        axes.plot(ends, ends, color="#666666", linewidth=1.0, linestyle=":")
+            axes.plot(ours["kappa"], ours["median"], color=colour, label=str(name))
+            last = ours.loc[ours["kappa"].idxmax(), "median"]
+            ends.append((float(last), fitted(str(name), 1.4, 8.5, bold=True), colour))
+        limits = np.array([table["kappa"].min(), table["kappa"].max()])
+        axes.plot(limits, limits, color="#666666", linewidth=1.0, linestyle=":", label="κ_eff = κ")
+        ends.append((float(limits[1]), "κ_eff = κ", "#666666"))
         axes.set(xscale="log", yscale="log", xlabel="κ, the condition number for GD")
         axes.set_ylabel("κ_eff, the condition number for frozen Adam")
-        middle = ends[0] ** 0.35 * ends[1] ** 0.65
-        below: dict[str, Any] = {"xytext": (6, -10), "textcoords": "offset points", "color": "#666666"}
-        axes.annotate("κ_eff = κ", (middle, middle), fontsize=8, **below)
         power_ticks(axes)
-    return figure
+        if ax is None:
+            label_right(axes, ends, size=8.5)
+        else:
+            add_legend(axes)
+    return figure if ax is None else axes

@@ -55,9 +55,12 @@ def main(line: CommandLine) -> None:
         for name in dict.fromkeys(row["problem"] for row in rows)
     }
     caption = f"{outputs.recorded_command(line)}: median of {len(seeds)} draws, quartiles shaded"
-    figure = plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol)
+    figures = {  # linear steps, as published, and log-log
+        mark: plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol, xscale=xscale)
+        for mark, xscale in (("", "linear"), ("-log", "log"))
+    }
     result: dict[str, Any] = {"seed": seeds, "cases": rows}
-    outputs.save(line, figure, tables, result)
+    outputs.save(line, figures, tables, result)
     outputs.report(line, result, lambda screen: screen.print(_table(rows)))
 
 

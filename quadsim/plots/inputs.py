@@ -1,0 +1,86 @@
+"""What plot functions accept: tidy tables, objects with `to_frame`, and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from quadsim._validation import InputError, InputTypeError, shown
+
+CURVE_COLUMNS = ("optimizer", "step", "relative")
+
+
+def table(given: Any, columns: Sequence[str], *, function: str, expected: str) -> pd.DataFrame:
+    """The rows of a table, of an object with `to_frame`, or of a list of them; `columns` must be among its own.
+
+    Parts of a list are told apart by the column "part".
+    """
+    frame = _frame(given, function, expected)
+    if frame is None:
+        parts = _parts(given, function, expected)
+        frame = pd.concat([part.assign(part=k) for k, part in enumerate(parts)], ignore_index=True)
+    missing = [name for name in columns if name not in frame]
+    if missing:
+        has = ", ".join(map(str, frame.columns[:6])) + (", …" if len(frame.columns) > 6 else "")
+        raise InputError(f"{function} needs the columns {', '.join(missing)}: give {expected}; this table has {has}")
+    if frame.empty:
+        raise InputError(f"nothing to draw: the table is empty; {function} takes {expected}")
+    return frame
+
+
+def curves(given: Any, function: str) -> pd.DataFrame:
+    """The curves of runs, one lane for each run."""
+    frame = table(given, CURVE_COLUMNS, function=function, expected="a run, a list of runs, or qs.table.curves(runs)")
+    names = [name for name in ("part", "lane", "problem", "optimizer", "seed") if name in frame]
+    labels = frame["label"] if "label" in frame else frame["optimizer"]
+    return frame.assign(label=labels, lane=frame.groupby(names, sort=False, dropna=False).ngroup())
+
+
+def sweep_rows(given: Any, function: str) -> pd.DataFrame:
+    """The rows of a sweep; parts of a list are one table."""
+    if isinstance(given, pd.DataFrame):
+        return given
+    expected = "the table that qs.sweep returned, or a list of such tables"
+    return table(given, ("optimizer",), function=function, expected=expected).drop(columns="part", errors="ignore")
+
+
+def comparisons(given: Any, attributes: Sequence[str], function: str) -> list[Any]:
+    """One or more comparisons, as a list."""
+    found = [given] if hasattr(given, attributes[0]) else given
+    found = list(found.values()) if isinstance(found, Mapping) else found
+    if not isinstance(found, Iterable) or isinstance(found, str | pd.DataFrame):
+        raise InputTypeError(f"{function} takes a comparison (qs.compare) or a list of them, got {shown(given)}")
+    found = list(found)
+    if not found:
+        raise InputError(f"nothing to draw: the list is empty; {function} takes a comparison or a list of them")
+    for one in found:
+        if not all(hasattr(one, name) for name in attributes):
+            raise InputTypeError(f"{function} takes a comparison (qs.compare) or a list of them, got {shown(one)}")
+    return found
+
+
+def _frame(given: Any, function: str, expected: str) -> pd.DataFrame | None:
+    """The table, if what was given is one or makes one."""
+    if isinstance(given, pd.DataFrame):
+        return given
+    if callable(make := getattr(given, "to_frame", None)) and not isinstance(given, type):
+        made = make()
+        if isinstance(made, pd.DataFrame):
+            return made
+        raise InputTypeError(f"{function}: to_frame() of {type(given).__name__} must return a DataFrame")
+    if isinstance(given, str | bytes | type) or not isinstance(given, Iterable):
+        raise InputTypeError(f"{function} takes {expected}, got {shown(given)}")
+    return None
+
+
+def _parts(given: Any, function: str, expected: str) -> list[pd.DataFrame]:
+    given = given.values() if isinstance(given, Mapping) else given
+    parts = []
+    for one in given:
+        part = _frame(one, function, expected)
+        parts += _parts(one, function, expected) if part is None else [part]
+    if not parts:
+        raise InputError(f"nothing to draw: the list is empty; {function} takes {expected}")
+    return parts
