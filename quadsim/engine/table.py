@@ -35,6 +35,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "optimizer": run.optimizer.name,
             "seed": run.seed,
             **{key: cell(value) for key, value in run.optimizer.settings().items()},
+            "lr_from": run.lr_from,
             "tol": run.tol,
             "max_steps": run.max_steps,
             "steps_to_tol": run.steps_to_tol,

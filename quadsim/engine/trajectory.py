@@ -69,6 +69,8 @@ class Trajectory:
         The engine that computed it: "compiled" or "closed-form".
     noise : Noise
     schedule : Schedule
+    lr_from : str
+        The origin of the learning rate: "theory", "default", "given" or "tuned" (`optimizers.lr_origin`).
     """
 
     steps: np.ndarray
@@ -91,6 +93,7 @@ class Trajectory:
     engine: str
     noise: Noise = NO_NOISE
     schedule: Schedule = CONSTANT_SCHEDULE
+    lr_from: str = "given"
 
     @property
     def lr(self) -> LearningRate:
