@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim._format import compact, factor, ratio, signed_decades
 from quadsim.cli.console import table
+from quadsim.cli.outputs import seeds_text
 
 if TYPE_CHECKING:
     from quadsim.comparison.evaluation import EvaluationProtocol
@@ -134,7 +135,7 @@ def show_comparison(screen: Any, result: Comparison) -> None:
     protocol, rows = result.protocol, rows_of(result)
     against = next(row["label"] for row in rows if row["optimizer"] == result.reference)
     screen.print(finding(result), style="bold")
-    seeds = f"tuned on seeds {_seeds_text(result.tuning_seeds)}, confirmed on {_seeds_text(result.seeds)}"
+    seeds = f"tuned on seeds {seeds_text(result.tuning_seeds)}, confirmed on {seeds_text(result.seeds)}"
     screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     decades = protocol.objective == "mean-log-loss"
     difference = f"{'less' if decades else '÷'} {against} ({100 * result.level:g}% interval)"
@@ -247,9 +248,3 @@ def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> No
     cells = [[row[column] for column in columns] for row in rows]
     left = ("problem", "optimizer", "verdict", "settings")
     screen.print(table(columns, cells, left=left, wrap=columns, pad_edge=False))
-
-
-def _seeds_text(seeds: list[int]) -> str:
-    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
-        return f"{seeds[0]}–{seeds[-1]}"
-    return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")

@@ -99,3 +99,10 @@ def plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     values = {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
     absent = [key for key, v in values.items() if v is pd.NA or (isinstance(v, float) and not math.isfinite(v))]
     return values | dict.fromkeys(absent)
+
+
+def seeds_text(seeds: list[int]) -> str:
+    """`0–29`, or the seeds one by one."""
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")

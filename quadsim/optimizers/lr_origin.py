@@ -35,5 +35,9 @@ def is_unfair(origins: Iterable[str]) -> bool:
 
 
 def is_fair(origins: Iterable[str]) -> bool:
-    """Whether every rate was chosen for the problem, so that a winner may be named."""
-    return set(origins) <= set(BEST_ORIGINS)
+    """Whether all rates were chosen for the problem in the same way, so that a winner may be named.
+
+    The best rate in closed form is that of the asymptotic rate: tuned rates may need fewer steps to a tolerance.
+    """
+    found = set(origins)
+    return len(found) == 1 and found <= set(BEST_ORIGINS)
