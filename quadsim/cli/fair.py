@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quadsim import keys
 from quadsim._validation import InputError
@@ -32,8 +31,7 @@ KEYS = (
 PHRASES = {"theory": "best in closed form", "default": "library default", "given": "given", "tuned": "tuned"}
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):  # no dataclass, whose import takes milliseconds
     """The optimizers of a command line, the values to try of each, and whether their learning rates are to be tuned."""
 
     optimizers: list[Optimizer]
@@ -42,8 +40,7 @@ class Choice:
     given: tuple[str, ...]  # optimizers whose learning rate is given
 
 
-@dataclass(frozen=True)
-class TunedProblem:
+class TunedProblem(NamedTuple):
     """The optimizers of a problem at their tuned rates, with the searches by name."""
 
     optimizers: list[Optimizer]
@@ -154,6 +151,8 @@ def _tune(draw: Any, optimizer: Optimizer, choice: Choice, options: Mapping[str,
 
 def with_origins(runs: Iterable[Trajectory], found: TunedProblem) -> list[Trajectory]:
     """The runs with the origin of their learning rates."""
+    from dataclasses import replace
+
     return [replace(run, lr_from=found.origins[run.optimizer.name]) for run in runs]
 
 

@@ -120,7 +120,8 @@ def _medians(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         median = row["median_steps"]
         mark = " at its default lr" if row["lr_from"] == "default" else ""
-        parts.append(f"{_name(row, rows)} {_not_reached(row) if median is None else f'{median:,}'}{mark}")
+        steps = _not_reached(row) if median is None else f"{median:,}"
+        parts.append(f"{_name(row, rows)} {steps}{mark}".replace(" ", "\u00a0"))
     return "\n".join(["median steps", *wrapped(", ".join(parts), PANEL_WIDTH, 9)])
 
 
