@@ -73,6 +73,18 @@ class Comparison:
     seeds: list[int]
     tuning_seeds: list[int]
 
+    def to_latex(self, *others: Comparison) -> str:
+        """A LaTeX table (booktabs) of this comparison, and of others on other problems below it."""
+        from quadsim.comparison import export
+
+        return export.to_latex([self, *others])
+
+    def to_markdown(self, *others: Comparison) -> str:
+        """A Markdown table of this comparison, and of others on other problems below it."""
+        from quadsim.comparison import export
+
+        return export.to_markdown([self, *others])
+
 
 def compare(
     problem: Draw | BlockQuadratic,
