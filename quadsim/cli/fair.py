@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,7 @@ KEYS = (
         name="tuning_seed", help=_SEEDS, several=True, default="", used_by="", requires="tune=true", group="run"
     ),
 )
+LISTS = ("case", "seed", "optimizers", "rules")  # keys of which `compare` takes several values
 PHRASES = {"theory": "best in closed form", "default": "library default", "given": "given", "tuned": "tuned"}
 
 
@@ -202,17 +204,47 @@ def caption(by_origin: Mapping[str, Sequence[str]], choice: Choice) -> str:
 
 def offer(line: CommandLine, by_origin: Mapping[str, Sequence[str]]) -> str:
     """The sentence about a default rate beside a best one, with the command that tunes all; empty if there is none."""
+    if not (begin := _default_beside_best(by_origin)):
+        return ""
+    command = outputs.command_line(line.command, {**line.recorded(), "tune": "true"})
+    return f"{begin}: tune {_both_or_all(by_origin)} with `{command}`"
+
+
+def offer_compare(line: CommandLine, by_origin: Mapping[str, Sequence[str]]) -> str:
+    """The same for a sweep, which does not tune: `compare` does, for one value of each key."""
+    from quadsim.cli.commands.compare import KEYS
+
+    if not (begin := _default_beside_best(by_origin)):
+        return ""
+    texts = {key: text for key, text in line.texts.items() if key in KEYS or key in line.settings}
+    dropped = [key for key, text in texts.items() if key not in LISTS and key not in line.settings and _several(text)]
+    texts = {key: text for key, text in texts.items() if key not in dropped}
+    if not _several(texts.get("seed", "")):
+        texts.pop("seed", None)  # a comparison needs several draws
+    if float(texts.get("tol", 1)) == 0:
+        del texts["tol"]
+    else:
+        texts["objective"] = "steps-to-tol"
+    where = f" (one value of {', '.join(dropped)} at a time)" if dropped else ""
+    command = outputs.command_line("compare", texts)
+    return f"{begin}: compare tunes {_both_or_all(by_origin)}{where}, `{command}`"
+
+
+def _several(text: str) -> bool:
+    return bool(re.search(r"[,:;]|\.\.|^none$", text))
+
+
+def _default_beside_best(by_origin: Mapping[str, Sequence[str]]) -> str:
     from quadsim.optimizers.lr_origin import BEST_ORIGINS, is_unfair
 
     if not is_unfair(by_origin):
         return ""
     defaults, best = by_origin["default"], [label for origin in BEST_ORIGINS for label in by_origin.get(origin, ())]
-    command = outputs.command_line(line.command, {**line.recorded(), "tune": "true"})
-    count = sum(map(len, by_origin.values()))
-    return (
-        f"{_listed(defaults)} at {_rates(defaults)}, {_listed(best, '')} at {_best(best)}: "
-        f"tune {'both' if count == 2 else 'all'} with `{command}`"
-    )
+    return f"{_listed(defaults)} at {_rates(defaults)}, {_listed(best, '')} at {_best(best)}"
+
+
+def _both_or_all(by_origin: Mapping[str, Sequence[str]]) -> str:
+    return "both" if sum(map(len, by_origin.values())) == 2 else "all"
 
 
 def _listed(labels: Sequence[str], verb: str = "run") -> str:

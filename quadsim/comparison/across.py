@@ -64,8 +64,8 @@ def _order_of_medians(one: Comparison, first: str, second: str) -> int:
     medians = one.summary.set_index("optimizer")["median"]
     if first not in medians or second not in medians:
         return 0
-    difference = np.float64(medians[first]) - np.float64(medians[second])  # NaN for two infinite ones
-    return 0 if np.isnan(difference) else int(np.sign(difference))
+    mine, other = float(medians[first]), float(medians[second])
+    return int(mine > other) - int(mine < other)  # 0 if one is NaN
 
 
 def failures(comparison: Comparison) -> dict[str, Counter[str]] | None:
