@@ -62,9 +62,11 @@ def main(line: CommandLine) -> None:
     }
     by_origin = fair.labels_by_origin((run.optimizer.label, run.lr_from) for run in runs)
     medians = f"median of {len(seeds)} draws, quartiles shaded"
-    caption = f"{outputs.recorded_command(line)}: {medians}; {fair.caption(by_origin, choice)}"
+    parts = [medians, fair.caption(by_origin, choice), *_diverged(rows)]
+    caption = f"{outputs.recorded_command(line)}: {'; '.join(parts)}"
     figure = plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol)
-    result: dict[str, Any] = {"seed": seeds, "cases": rows, **fair.result(found, choice)}
+    title = "; ".join(" ".join(text.split()) for text in titles.values())
+    result: dict[str, Any] = {"title": title, "seed": seeds, "cases": rows, **fair.result(found, choice)}
     outputs.save(line, figure, tables, result)
     notes = [*published.notes(list(titles)), *fair.notes(found, options["tol"]), fair.offer(line, by_origin)]
 
@@ -102,6 +104,18 @@ def _finding(rows: list[dict[str, Any]]) -> str:
     bound = "" if first["median_steps"] and second["median_steps"] else "> "
     times = bound + compact(fold, math.inf)
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
+
+
+def _diverged(rows: list[dict[str, Any]]) -> list[str]:
+    """`Adam (β2 = 1) diverged on 7 to 12 draws`, over the cases."""
+    texts = []
+    for name in dict.fromkeys(row["optimizer"] for row in rows):
+        of = [row for row in rows if row["optimizer"] == name]
+        low, high = (end(row["diverged"] for row in of) for end in (min, max))
+        if high:
+            count = f"{low} to {high}" if low < high else f"{high}"
+            texts.append(f"{_name(of[0], rows)} diverged on {count} of {of[0]['draws']} draws")
+    return texts
 
 
 def _name(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
