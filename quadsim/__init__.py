@@ -59,6 +59,7 @@ _EXPORTS = {  # the public names, by the module that defines them
     "engine.closed_form.exact": ("exact",),
     "engine.trajectory": ("Runs", "Status", "Trajectory"),
     "comparison.paired": ("Comparison", "compare"),
+    "comparison.profiles": ("performance_profile",),
     "comparison.tuning": ("Tuned", "tune"),
     "sweeps.runner": ("sweep",),
     "engine": ("table",),

@@ -53,8 +53,8 @@ def ratio(decades: float) -> str:
 
 
 def factor(decades: float) -> str:
-    """10**decades of at least 1, in a sentence: 1.04×, 2.3×, 140×, 10¹⁹×."""
-    if decades < 1:
+    """10**decades of at least 1, in a sentence: 1.04×, 2.3×, 140×, 10¹⁹×, ∞×."""
+    if decades < 1 or not math.isfinite(decades):
         return f"{ratio(decades)}×"
     if decades < 4:
         return f"{float(f'{10**decades:.2g}'):,.0f}×"

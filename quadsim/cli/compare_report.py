@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from quadsim._format import compact, factor, ratio, signed_decades
 from quadsim.cli.console import table
+from quadsim.cli.outputs import seeds_text
 
 if TYPE_CHECKING:
     from quadsim.comparison.evaluation import EvaluationProtocol
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 NOTE = "crosses: diverged, underflowed, tol not reached, or above the panel; open circle: best at the edge of the grid"
 MIN_RESOLVED_LOSS = 2.0**-104  # eps², relative to the first loss: float64 weights do not resolve smaller losses
+MAX_PAIRS = 6  # whose medians change their order, in a sentence
+VERSUS = "÷"  # begins the name of the column of paired ratios
+OBJECTIVE_WORDS = {"final-loss": "the final loss", "steps-to-tol": "the steps to tol", "mean-log-loss": "the objective"}
 Row = dict[Any, Any]
 Cells = dict[str, str]
 
@@ -32,7 +37,11 @@ def rows_of(result: Comparison) -> list[Row]:
 
 def finding(result: Comparison) -> str:
     """The result in one sentence, without full stop."""
+    from quadsim.comparison.across import failures
+
     rows = rows_of(result)
+    if failed := failures(result):
+        return f"{result.problem.capitalize()}: no run has a result, so there is nothing to compare ({_how(failed)})"
     against = next(row for row in rows if row["optimizer"] == result.reference)
     others = [row for row in rows if row["optimizer"] != result.reference]
     steps = f"steps to {result.protocol.tol:g}"
@@ -51,6 +60,36 @@ def finding(result: Comparison) -> str:
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
     parts = [_part(row, result.protocol) for row in ordered]
     return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
+
+
+def _how(failed: dict[str, Counter[str]]) -> str:
+    """`GD: 30 diverged; Adam: 28 not reached, 2 diverged`."""
+    counts = {label: ", ".join(f"{n} {how}" for how, n in of.most_common()) for label, of in failed.items()}
+    return "; ".join(f"{label}: {text}" for label, text in counts.items())
+
+
+def flip_sentences(comparisons: list[Comparison]) -> list[str]:
+    """Where the order of two optimizers flips: a sentence for each pair with verdicts, and one for all others."""
+    from quadsim.comparison.across import flips
+
+    found = flips(comparisons)
+    lines, others = [], []
+    for one in found:
+        better, worse = _names(one.better), _names(one.worse)
+        if one.tested:
+            lines.append(f"the order flips: {one.first} is better than {one.second} on {better}, worse on {worse}")
+        else:
+            others.append(f"{one.first} ahead on {better}, {one.second} on {worse}")
+    if others:
+        more = f", and {len(others) - MAX_PAIRS} more pairs" if len(others) > MAX_PAIRS else ""
+        listed = "; ".join(others[:MAX_PAIRS])
+        lines.append(f"only the medians change their order, without verdicts on both sides: {listed}{more}")
+    return lines
+
+
+def _names(problems: Iterable[str]) -> str:
+    names = [problem.capitalize() for problem in problems]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _interval(row: Row, protocol: EvaluationProtocol) -> str:
@@ -129,21 +168,84 @@ def _tuning_notes(row: Row, optimizer: Optimizer, protocol: EvaluationProtocol) 
         yield f"{name}: its lr is a factor on the best learning rates of the blocks; here {rates}"
 
 
-def show_comparison(screen: Any, result: Comparison) -> None:
-    """Print the finding, the table and the notes of one problem."""
+def show_comparisons(screen: Any, results: list[Comparison]) -> None:
+    """Print the comparisons, the problems on which the order flips, and what the columns mean."""
+    shown: dict[str, None] = {}
+    for result in results:
+        shown |= dict.fromkeys(show_comparison(screen, result))
+    for sentence in flip_sentences(results):
+        screen.print(sentence[0].upper() + sentence[1:], soft_wrap=True)
+    if shown:
+        screen.print(f"Columns: {column_notes(shown, results[0].protocol)}", style="dim")
+
+
+def column_notes(columns: Iterable[str], protocol: EvaluationProtocol) -> str:
+    """What the columns of the table mean, for those that are shown."""
+    decades = protocol.objective == "mean-log-loss"
+    lost = "decades lost" if decades else "factor lost"
+    texts = {
+        "best lr": "tuned on other draws; lowest or highest: at the edge of the rates tried",
+        "median": f"over the draws, of {OBJECTIVE_WORDS[protocol.objective]}; ∞: failed",
+        VERSUS: f"median of the paired {'differences' if decades else 'ratios'} to the reference, below "
+        f"{'0' if decades else '1'} is better",
+        "p (Holm)": "of the sign test, corrected for the number of comparisons",
+        "wins": "share of draws on which it beats the reference, ties half",
+        "underflow": "share of runs that left float64's range, which have no result",
+        "lr range": "width of the rates within a factor 2 of the best result",
+        "lr/2": f"{lost} at half the best lr, and at twice (2·lr)",
+    }
+    shown = {VERSUS if column.startswith(("÷ ", "less ")) else column for column in columns}
+    return "; ".join(f"{name}: {text}" for name, text in texts.items() if name in shown)
+
+
+def profile_text(results: list[Comparison]) -> str:
+    """What a performance profile shows, and what it does not."""
+    of = {"final-loss": "losses", "steps-to-tol": "steps", "mean-log-loss": "mean losses"}[
+        results[0].protocol.objective
+    ]
+    count = sum(len(result.seeds) for result in results)
+    over = _many(len(results), "problem")
+    return (
+        f"share of {count} draws ({over}) on which {of} are within a factor of the best optimizer's on the same "
+        "draw; the order of curves below the top one can depend on which optimizers are compared"
+    )
+
+
+def show_profile(screen: Any, rows: list[Row], results: list[Comparison]) -> None:
+    """Print the shares of draws on which each optimizer is the best, within factors of it, and solved."""
+    names = {"best": "best", "within_2": "within 2×", "within_10": "within 10×", "solved": "solved"}
+    cells = [[row["label"], *("–" if row[key] is None else f"{row[key]:.0%}" for key in names)] for row in rows]
+    screen.print(table(("optimizer", *names.values()), cells, left=("optimizer",), pad_edge=False))
+    screen.print(f"Performance profile: {profile_text(results)}", style="dim")
+
+
+def show_comparison(screen: Any, result: Comparison) -> list[str]:
+    """Print the finding, the table and the notes of one problem; returns the columns shown.
+
+    If every run failed there is no table: its medians would be infinite, its ratios ties.
+    """
+    from quadsim.comparison.across import failures
+
     protocol, rows = result.protocol, rows_of(result)
     against = next(row["label"] for row in rows if row["optimizer"] == result.reference)
     screen.print(finding(result), style="bold")
-    seeds = f"tuned on seeds {_seeds_text(result.tuning_seeds)}, confirmed on {_seeds_text(result.seeds)}"
+    seeds = f"tuned on seeds {seeds_text(result.tuning_seeds)}, confirmed on {seeds_text(result.seeds)}"
     screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
+    if failures(result):
+        for row in rows:
+            for note in _tuning_notes(row, result.tuned[row["optimizer"]].optimizer, protocol):
+                screen.print(note)
+        screen.print("")
+        return []
     decades = protocol.objective == "mean-log-loss"
     difference = f"{'less' if decades else '÷'} {against} ({100 * result.level:g}% interval)"
     cells = [_cells(row, decades, difference) for row in rows]
     all_zero = {column for column in ("diverged", "underflow") if all(row[column] == "0%" for row in cells)}
     first, last = [{"lr/2", "2·lr"}, {"lr range"}, {"quartiles"}], [{"settings"}, {"median"}, {"best lr"}, {"p (Holm)"}]
-    _print_table(screen, cells, spare=[*first, all_zero, {"wins"}, *last])
+    shown = _print_table(screen, cells, spare=[*first, all_zero, {"wins"}, *last])
     for note in (*([method(result)] if result.comparisons else []), *notes(result), ""):
         screen.print(note)
+    return shown
 
 
 def show_tuned(screen: Any, rows: list[Row], tuned: list[Tuned], protocol: EvaluationProtocol) -> None:
@@ -235,8 +337,11 @@ def _is_number(value: float | None) -> bool:
     return value is not None and not math.isnan(value)
 
 
-def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> None:
-    """Print the table without empty columns; if it is too wide, without the spare ones, set by set."""
+def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> list[str]:
+    """Print the table without empty columns; if it is too wide, without the spare ones, set by set.
+
+    Returns the columns shown.
+    """
     from rich.cells import cell_len
 
     columns = [column for column in rows[0] if any(row[column] for row in rows)]
@@ -247,9 +352,8 @@ def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> No
     cells = [[row[column] for column in columns] for row in rows]
     left = ("problem", "optimizer", "verdict", "settings")
     screen.print(table(columns, cells, left=left, wrap=columns, pad_edge=False))
+    return columns
 
 
-def _seeds_text(seeds: list[int]) -> str:
-    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
-        return f"{seeds[0]}–{seeds[-1]}"
-    return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -53,18 +53,26 @@ def _named(command: str) -> list[str]:
 
 
 def save(
-    line: CommandLine, figures: Any, tables: dict[str, Any], result: dict[str, Any], *, name: str = "", **settings: Any
+    line: CommandLine,
+    figures: Any,
+    tables: dict[str, Any],
+    result: dict[str, Any],
+    *,
+    name: str = "",
+    texts: dict[str, str] | None = None,
+    **settings: Any,
 ) -> None:
     """Write figures, tables and settings to the folder of out=, and add the paths to the result, as "files".
 
-    The settings are the command line, the result, those that are given, and the versions of packages.
+    ``texts`` are further files by suffix. The settings are the command line, the result, those that are given, and the
+    versions of packages.
     """
     from quadsim import _artifacts
 
     settings = {"command": recorded_command(line), **result, **settings}
     settings.setdefault("versions", _artifacts.versions())
     name = name or stem(line.command, line.recorded())
-    files = _artifacts.write(Path(line.values["out"]), name, figures, tables, settings)
+    files = _artifacts.write(Path(line.values["out"]), name, figures, tables, settings, texts)
     result["files"] = [str(path) for path in files]
 
 
@@ -99,3 +107,10 @@ def plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     values = {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
     absent = [key for key, v in values.items() if v is pd.NA or (isinstance(v, float) and not math.isfinite(v))]
     return values | dict.fromkeys(absent)
+
+
+def seeds_text(seeds: list[int]) -> str:
+    """`0–29`, or the seeds one by one."""
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(map(str, seeds[:12])) + (", …" if len(seeds) > 12 else "")

@@ -13,7 +13,7 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim._validation import InputError, InputTypeError
-from quadsim.engine.solver import DEFAULT_MAX_STEPS, solve
+from quadsim.engine.solver import DEFAULT_MAX_STEPS, ENGINES, solve
 from quadsim.engine.trajectory import MAX_RECORDED, MAX_STEPS, Status, Trajectory
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -46,9 +46,11 @@ class EvaluationProtocol:
     tol: float = 1e-6
     threads: int | None = None
     how: Mapping[str, Any] = field(default_factory=dict)  # by name in `CONDITIONS`
+    engine: str = "compiled"  # of the runs, as in `solve`
 
     def __post_init__(self) -> None:
         checks.choice("objective", self.objective, OBJECTIVES)
+        checks.choice("engine", self.engine, ENGINES)
         default = DEFAULT_MAX_STEPS if self.objective == "steps-to-tol" else 500
         max_steps = default if self.max_steps is None else self.max_steps
         object.__setattr__(self, "max_steps", checks.whole("max_steps", max_steps, at_least=1, at_most=MAX_STEPS))
@@ -101,7 +103,7 @@ class EvaluationProtocol:
                 max_steps=self.max_steps,
                 tol=tol,
                 record=record,
-                engine="compiled",
+                engine=self.engine,
                 threads=self.threads,
                 progress=lambda done: report(label, first + done, len(seeds)),  # noqa: B023
                 **self.how,

@@ -120,6 +120,18 @@ class Comparison:
 
         return plots.comparison(self, ax=ax, **options)
 
+    def to_latex(self, *others: Comparison) -> str:
+        """A LaTeX table (booktabs) of this comparison, and of others on other problems below it."""
+        from quadsim.comparison import export
+
+        return export.to_latex([self, *others])
+
+    def to_markdown(self, *others: Comparison) -> str:
+        """A Markdown table of this comparison, and of others on other problems below it."""
+        from quadsim.comparison import export
+
+        return export.to_markdown([self, *others])
+
 
 def compare(
     problem: Draw | BlockQuadratic,
@@ -183,7 +195,7 @@ def compare(
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
     level = checks.real("level", level, above=0, below=1)
     confirm = seed_list("seed", seed, at_least=2)
-    tuning = _tuning_seeds(confirm, tuning_seed)
+    tuning = tuning_seeds(confirm, tuning_seed)
     reference = next(iter(named)) if reference is None else checks.choice("reference", reference, named)
     for name in grids or {}:
         checks.choice("optimizer", name, named)
@@ -290,9 +302,10 @@ def _named(optimizers: Any) -> dict[str, Optimizer]:
     return named
 
 
-def _tuning_seeds(confirm: list[int], tuning_seed: Any) -> list[int]:
+def tuning_seeds(confirm: list[int], tuning_seed: Any = None, count: int | None = None) -> list[int]:
+    """The seeds to tune on, disjoint from the others: by default ``count`` (as many) after the largest of these."""
     if tuning_seed is None:
-        return list(range(max(confirm) + 1, max(confirm) + 1 + len(confirm)))
+        return list(range(max(confirm) + 1, max(confirm) + 1 + (len(confirm) if count is None else count)))
     tuning = seed_list("tuning_seed", tuning_seed)
     if both := sorted(set(tuning) & set(confirm)):
         listed = ", ".join(map(str, both[:5])) + (", …" if len(both) > 5 else "")

@@ -36,6 +36,7 @@ class Search:
         refine: int | None = None,
         extend: int | None = None,
         noise: Noise | None = None,
+        statistic: str = "median",
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(optimizer)}")
@@ -58,6 +59,7 @@ class Search:
         self.lrs = sorted(settings["lr"])
         self.rows: list[dict[str, Any]] = []
         self.rounds = 0
+        self.statistic = statistic
 
     @property
     def given(self) -> bool:
@@ -82,7 +84,7 @@ class Search:
         if beyond := [trial for other in self.others for trial in self._beyond(other)]:
             return beyond
         best = self.ranked()[0]
-        if self.rounds == self.refine or not np.isfinite(best["median"]):
+        if self.rounds == self.refine or not np.isfinite(best[self.statistic]):
             return []
         self.rounds += 1
         lrs = [row["lr"] for row in self.neighbours(best)]
@@ -103,8 +105,12 @@ class Search:
         self.rows.append({**trial, **summary, "scores": scores})
 
     def ranked(self) -> list[dict[str, Any]]:
-        """All trials, the best first: by their medians, then upper and lower quartiles, and so on."""
-        return sorted(self.rows, key=_rank)
+        """All trials, the best first: by `statistic`, then median, upper and lower quartiles, and so on."""
+        return sorted(self.rows, key=self._rank)
+
+    def _rank(self, row: dict[str, Any]) -> list[float]:
+        names = (self.statistic, "median", "upper", "lower", "diverged", "underflow", "log_loss", "lr")
+        return [row[name] for name in names]
 
     def _other(self, trial: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a trial but for the learning rate."""
@@ -118,7 +124,7 @@ class Search:
     def _beyond(self, other: dict[str, Any]) -> list[dict[str, Any]]:
         """One decade more if the best learning rate at these settings lies at an end of the grid, up to the limit."""
         rows = self.neighbours(other)
-        best, lrs = min(rows, key=_rank), [row["lr"] for row in rows]
+        best, lrs = min(rows, key=self._rank), [row["lr"] for row in rows]
         limit = self.extend * (1 - 1e-9)
         if best["lr"] == lrs[0] and np.log10(self.lrs[0] / lrs[0]) < limit:
             end, sign = lrs[0], -1
@@ -128,10 +134,6 @@ class Search:
             return []
         more = [end * 10 ** (sign * k / PER_DECADE) for k in range(1, PER_DECADE + 1)]
         return [{**other, "lr": lr, "level": "extended"} for lr in more if 1e-300 < lr < 1e300]
-
-
-def _rank(row: dict[str, Any]) -> list[float]:
-    return [row[key] for key in ("median", "upper", "lower", "diverged", "underflow", "log_loss", "lr")]
 
 
 def _settings(optimizer: Optimizer, grid: Any) -> dict[str, list[Any]]:

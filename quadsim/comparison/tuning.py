@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim import _validation as checks
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOG10_2 = float(np.log10(2))
+FAILED_SHARE = {"median": 0.5, "upper": 0.25}  # of the draws, by the statistic that then is infinite
 MAX_LEADERS = 8  # as many as the compiled engine runs in one batch
 
 
@@ -53,7 +55,8 @@ class Tuned:
     edge : "lowest", "highest" or None
         Whether the best lies at an end of the learning rates tried: others beyond it may be better.
     failed : "diverged", "underflow", "not-reached" or None
-        How the best setting failed, if every setting failed on at least half of the seeds.
+        How the best setting failed, if every setting failed on at least half of the seeds (a quarter, if upper
+        quartiles were minimised).
     given : bool
         Whether there was nothing to tune.
     factor : bool
@@ -189,6 +192,8 @@ def tune(
     tol: float = 1e-6,
     refine: int | None = None,
     extend: int | None = None,
+    statistic: str = "median",
+    engine: str = "compiled",
     threads: int | None = None,
     progress: Progress | None = None,
     **how: Any,
@@ -213,6 +218,11 @@ def tune(
     extend : int, optional
         Decades by which the grid may grow beyond either end while the best lies there. By default 4; 0 if learning
         rates are given.
+    statistic : "median" or "upper"
+        What is minimised over the draws: the median of the objective, or its upper quartile, which rules out settings
+        that fail on more than a quarter of the draws.
+    engine : str
+        As in `solve`: "auto" evaluates methods with a closed form without running steps.
     progress : callable, optional
         Called with (label of the round, seeds done, seeds in the round).
     how :
@@ -220,10 +230,11 @@ def tune(
 
     >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
     """
-    protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
+    protocol = EvaluationProtocol(objective, max_steps, tol, threads, how, engine)
     seeds = seed_list("seed", seed)
+    checks.choice("statistic", statistic, FAILED_SHARE)
     draw = cached_draw(problem)
-    search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"))
+    search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"), statistic)
     run_searches(draw, [search], seeds, protocol, progress)
     return outcome(search, protocol)
 
@@ -257,9 +268,9 @@ def outcome(search: Search, protocol: EvaluationProtocol) -> Tuned:
     lrs = [row["lr"] for row in search.neighbours(best)]
     edge = {lrs[0]: "lowest", lrs[-1]: "highest"}.get(best["lr"]) if len(lrs) > 1 else None
     failed = None
-    if not np.isfinite(best["median"]):
+    if not search.given and not np.isfinite(best[search.statistic]):
         failed = max(("diverged", "underflow"), key=lambda how: best[how])
-        if protocol.objective == "steps-to-tol" and best[failed] < 0.5:
+        if protocol.objective == "steps-to-tol" and best[failed] < FAILED_SHARE[search.statistic]:
             failed = "not-reached"
     return Tuned(
         optimizer=search.optimizer_at(best),

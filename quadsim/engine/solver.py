@@ -24,6 +24,7 @@ from quadsim.engine.compiled import batching
 from quadsim.engine.compiled.lane_arrays import Job, Lane, Progress
 from quadsim.engine.trajectory import Runs, Trajectory, checked_limits, record_marks
 from quadsim.optimizers import Optimizer, schedules
+from quadsim.optimizers.lr_origin import lr_origin
 from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.noise import Noise
@@ -295,6 +296,7 @@ def compiled_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     job = replace(job, max_steps=step_limit("compiled", job.max_steps, job.tol))
     job.schedule.check(job.max_steps)
     record_marks(job.record, job.max_steps)  # raises if these are too many
+    origins = [lr_origin(lane.optimizer) for lane in lanes]
     lanes = [replace(lane, optimizer=lane.optimizer.with_best_lr(job.problem, lane.error)) for lane in lanes]
     batches = batching.cut(lanes, job.threads)
     threads = min(job.threads, len(batches))
@@ -303,4 +305,4 @@ def compiled_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     else:
         done = _map_on_threads(lambda batch: batching.run(job, batch), batches, threads, job.cancelled)
     runs = dict(zip(itertools.chain(*batches), itertools.chain(*done), strict=True))
-    return [runs[lane] for lane in lanes]
+    return [replace(runs[lane], lr_from=origin) for lane, origin in zip(lanes, origins, strict=True)]

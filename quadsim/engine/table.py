@@ -42,6 +42,7 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "optimizer": run.optimizer.name,
             "seed": run.seed,
             **{key: cell(value) for key, value in run.optimizer.settings().items()},
+            "lr_from": run.lr_from,
             "tol": run.tol,
             "max_steps": run.max_steps,
             "steps_to_tol": run.steps_to_tol,
@@ -90,7 +91,8 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
 
     A run that did not reach tol counts as later than all that did; a quartile that falls on such a run is missing: it
     is above the largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the
-    first optimizer of the same problem, among the draws in which at least one of the two reached tol.
+    first optimizer of the same problem, among the draws in which at least one of the two reached tol. `lr` is absent
+    where it differs between draws.
     """
     frame = summary(runs)
     if frame.duplicated(["problem", "optimizer", "seed"]).any():
@@ -107,6 +109,8 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
             row |= {"optimizer": optimizer, "draws": len(draws), "reached": int(np.isfinite(steps).sum())}
             for status in (Status.DIVERGED, Status.UNDERFLOW):
                 row[str(status)] = int((draws["status"] == status).sum())
+            row["lr"] = draws["lr"].iloc[0] if draws["lr"].nunique() == 1 else None
+            row["lr_from"] = draws["lr_from"].iloc[0]
             row["max_steps"], row["engine"] = int(draws["max_steps"].max()), draws["engine"].iloc[0]
             for name, value in quantiles.quartiles(steps, "nearest").items():
                 row[f"{name}_steps"] = int(value) if np.isfinite(value) else None

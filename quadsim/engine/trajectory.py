@@ -73,6 +73,8 @@ class Trajectory:
     schedule : Schedule
     first_grad_norm : float or None
         ‖g₀‖ where step 0 is not among the recorded steps, as in `exact` with ``at``.
+    lr_from : str
+        The origin of the learning rate: "theory", "default", "given" or "tuned" (`optimizers.lr_origin`).
     """
 
     steps: np.ndarray
@@ -96,6 +98,7 @@ class Trajectory:
     noise: Noise = NO_NOISE
     schedule: Schedule = CONSTANT_SCHEDULE
     first_grad_norm: float | None = None
+    lr_from: str = "given"
 
     def __repr__(self) -> str:
         from quadsim._display import runs

@@ -50,6 +50,7 @@ RESERVED_COLUMNS = {  # of result tables, in which settings are columns too
     "lane", "problem", "optimizer", "seed", "tol", "max_steps", "steps_to_tol", "last_step", "loss", "grad_norm",
     "status", "engine", "batch", "factor", "noise", "noise.scale", "schedule", "settings", "level", "lower", "median",
     "upper", "diverged", "underflow", "minimizer", "log_loss", "best", "scores", "edge", "failed", "given", "rowid",
+    "lr_from",
 }  # fmt: skip
 
 

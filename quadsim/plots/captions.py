@@ -59,9 +59,25 @@ def caption_of(sweep: Sweep, x: str | None = None, up: str | None = None) -> str
     notes += [
         (lost, f"Left out: {lost:,} of {table['draws'].sum():,} runs, which left float64's range."),
         (True, arrangement_caption(table, sweep.frame)),
+        (True, _default_rates(sweep)),
         (failed, f"{failed:,} {'cell' if failed == 1 else 'cells'} failed."),
     ]
     return joined(*(sentence for condition, sentence in notes if condition))
+
+
+def _default_rates(sweep: Sweep) -> str:
+    """Whose learning rates are library defaults, if others are the best in closed form."""
+    if "lr_from" not in sweep.frame or not {"default", "theory"} <= set(sweep.frame["lr_from"]):
+        return ""
+    rows = sweep.frame[sweep.frame["lr_from"].isin(["default", "theory"])]
+    names = {
+        origin: [sweep.labels[name] for name in of["optimizer"].unique() if name in sweep.labels]
+        for origin, of in rows.groupby("lr_from")
+    }
+    if not all(names.values()):
+        return ""
+    default, best = _listed(names["default"]), _listed(names["theory"])
+    return f"Learning rates: library default of {default}, best in closed form of {best}."
 
 
 def arrangement_caption(table: pd.DataFrame, frame: pd.DataFrame) -> str:

@@ -48,6 +48,8 @@ class BlockQuadratic:
         Used in tables and figures.
     minimizer_kind : str
         "zero", "gaussian" (drawn) or "given".
+    kappa_map : KappaMap or None
+        The map that took the eigenvalues to their condition number, if there was one.
     """
 
     blocks: tuple[np.ndarray, ...]
@@ -55,6 +57,7 @@ class BlockQuadratic:
     minimizer: np.ndarray
     name: str = "own"
     minimizer_kind: str = "given"
+    kappa_map: spectra.KappaMap | None = None
 
     @classmethod
     def from_spectra(

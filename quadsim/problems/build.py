@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from typing import Any
@@ -80,7 +81,10 @@ def from_spectrum(
         reason = "is for given eigenvalues: a law spans 1 to kappa" if isinstance(spectrum, str) else "requires kappa"
         raise InputError(f"map={map} {reason}")
     map = checks.choice("map", "affine" if map is None else map, spectra.MAPS)
+    kappa_map = None
     if isinstance(spectrum, str):
+        if spectrum in spectra.MAPPED_LAWS:
+            kappa_map = spectra.KappaMap(spectra.MAPPED_LAWS[spectrum], cases.KAPPA if kappa is None else kappa)
         parts = _law(spectrum, seed, blocks, block_size, kappa, heterogeneity)
     else:
         for key, value in (("blocks", blocks), ("block_size", block_size)):
@@ -91,14 +95,16 @@ def from_spectrum(
             values, sizes = [value for part in parts for value in part], [part.size for part in parts]
             parts = spectra.partition(values, sizes, heterogeneity)
         if kappa is not None:
-            parts = spectra.rescale(parts, kappa, map)
+            own, parts = parts, spectra.rescale(parts, kappa, map)
+            kappa_map = spectra.kappa_map(own, kappa, map)
     name = "own spectrum"
     if heterogeneity is not None and span != "whole":
         number, count = spectra.arrangement(parts, heterogeneity)
         name += f", heterogeneity {heterogeneity:g} (arrangement {number} of {count})"
-    return BlockQuadratic.from_spectra(
+    made = BlockQuadratic.from_spectra(
         parts, seed=seed, rotation=rotation, basis=basis, span=span, minimizer=minimizer, name=name
     )
+    return dataclasses.replace(made, kappa_map=kappa_map)
 
 
 LAW_BLOCKS, LAW_BLOCK_SIZE, LAW_HETEROGENEITY = 3, 3, 1.0  # of a law, by default

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def case(
     """
     recipe = _recipe(number)
     measured = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
-    values = case_spectra(
+    values, kappa_map = _mapped_spectra(
         number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
     )
     if h is not None and isinstance(minimizer, str):
@@ -142,9 +142,10 @@ def case(
     for key, value in settings.items():
         if value != defaults[key]:
             name += f", {key} {value:g}" if isinstance(value, float) else f", {key} {value}"
-    return BlockQuadratic.from_spectra(
+    problem = BlockQuadratic.from_spectra(
         values, seed=seed, rotation=rotation, basis=basis, span=span, minimizer=minimizer, h=h, name=name
     )
+    return replace(problem, kappa_map=kappa_map)
 
 
 @functools.cache
@@ -164,6 +165,22 @@ def case_spectra(
     **measured: Any,
 ) -> spectra.Spectra:
     """A case's eigenvalues by block; arguments as in `case`, where ``measured`` are those of Cases 1 and 2 only."""
+    return _mapped_spectra(
+        number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
+    )[0]
+
+
+def _mapped_spectra(
+    number: int,
+    *,
+    seed: int,
+    kappa: float | None,
+    map: str | None,
+    block_size: int | None,
+    heterogeneity: float | None,
+    **measured: Any,
+) -> tuple[spectra.Spectra, spectra.KappaMap | None]:
+    """The eigenvalues of `case_spectra`, and the map that took them to their condition number."""
     recipe = _recipe(number)
     for key, value in measured.items():
         default = _defaults()[checks.choice("key", key, MEASURED_KEYS)]
@@ -179,14 +196,18 @@ def case_spectra(
             raise InputError(f"map unshifted is for Cases 1 and 2: allowed are {', '.join(spectra.MAPS)}")
         kappa = None if kappa is None else checks.real("kappa", kappa)
         share = None if heterogeneity is None else checks.real("heterogeneity", heterogeneity)
-        return tuple(part.copy() for part in _synthetic_spectra(recipe, size, kappa, map, share))
+        parts = tuple(part.copy() for part in _synthetic_spectra(recipe, size, kappa, map, share))
+        own = [np.concatenate(_synthetic_spectra(recipe, size, None, map, None))]
+        return parts, None if kappa is None else spectra.kappa_map(own, kappa, map)
     network, blocks = measured.pop("network", None), measured.pop("blocks", None)
     loaded = spectra.load(recipe.network if network is None else network)
     blocks = default_blocks(loaded) if blocks is None else blocks
-    mapped = _mapped(spectra.sample_blocks(loaded, blocks, size, seed=seed, **measured), kappa, map)
-    if heterogeneity is None:
-        return mapped
-    return spectra.partition(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
+    sampled = spectra.sample_blocks(loaded, blocks, size, seed=seed, **measured)
+    mapped = _mapped(sampled, kappa, map)
+    kappa_map = None if map in UNSHIFTED else spectra.kappa_map(sampled, KAPPA if kappa is None else kappa, map)
+    if heterogeneity is not None:
+        mapped = spectra.partition(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
+    return mapped, kappa_map
 
 
 def default_blocks(measured: spectra.Measured) -> list[str]:

@@ -31,10 +31,11 @@ def verdict_table(records: Sequence[Record]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gallery(records: Sequence[Record]) -> str:
-    """The figures: the first one at full width, the others in two columns."""
-    images = [f"![{_alt_text(record['title'])}](figures/{record['name']}.png)" for record in records]
-    cells = [f"{image}<br>{record['source']}" for image, record in zip(images, records, strict=True)][1:]
+def gallery(records: Sequence[Record], others: Sequence[Record] = ()) -> str:
+    """The figures: the first one at full width, the others, also those that are no reproductions, in two columns."""
+    shown = [*records, *others]
+    images = [f"![{_alt_text(record['title'])}](figures/{record['name']}.png)" for record in shown]
+    cells = [f"{image}<br>{record['source']}" for image, record in zip(images, shown, strict=True)][1:]
     lines = [f"{image}\n" for image in images[:1]] + ["| | |\n|---|---|"] * bool(cells)
     for left in range(0, len(cells), 2):
         pair = cells[left : left + 2]
@@ -42,9 +43,9 @@ def gallery(records: Sequence[Record]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def update_readme(text: str, records: Sequence[Record]) -> str:
+def update_readme(text: str, records: Sequence[Record], others: Sequence[Record] = ()) -> str:
     """The README with its generated parts replaced: those from `<!-- NAME -->` to `<!-- end of NAME -->`."""
-    parts = {"verdicts": f"{verdict_counts(records)}.\n\n{verdict_table(records)}", "gallery": gallery(records)}
+    parts = {"verdicts": f"{verdict_counts(records)}.\n\n{verdict_table(records)}", "gallery": gallery(records, others)}
     for name, part in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if begin not in text and end not in text:

@@ -13,6 +13,10 @@ from quadsim._validation import InputError
 COMMAND = "python -m quadsim reproduce"
 VERDICTS = {True: "reproduced", False: "differs", None: "cannot be checked"}
 Record = dict[str, Any]
+OTHER_FIGURES = {  # in the gallery, but no reproductions: the name of the files, what the figure shows
+    "cases-optimizers-gd_frozen-adam_adam-tune-true": "The four cases at tuned learning rates, with Adam also as "
+    "people use it (β1 = 0.9, β2 = 0.999)",
+}
 
 
 @contextmanager
@@ -54,6 +58,24 @@ def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
             if not skip_damaged:
                 raise
     return sorted(records, key=lambda record: record["order"])
+
+
+def read_others(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
+    """The figures of `OTHER_FIGURES` that the folder has: name, title and source."""
+    found = []
+    for name, source in OTHER_FIGURES.items():
+        path = folder / f"{name}.json"
+        if not path.is_file():
+            continue
+        try:
+            with checked(path, "the command that wrote it"):
+                title = str(json.loads(path.read_text(encoding="utf-8"))["title"])
+        except InputError:
+            if not skip_damaged:
+                raise
+            continue
+        found.append({"name": name, "title": title, "source": source})
+    return found
 
 
 def _check(record: Record) -> None:

@@ -18,9 +18,11 @@ from quadsim.spectra.distance import (
     unit_of,
 )
 from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.spectra.kappa_map import KappaMap, kappa_map
 from quadsim.spectra.library import SAMPLINGS, SIGNS, library, load, sample, sample_blocks
 from quadsim.spectra.synthetic import (
     LAWS,
+    MAPPED_LAWS,
     MAPS,
     MAX_DIM,
     MAX_EIGENVALUE,

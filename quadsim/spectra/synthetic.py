@@ -119,6 +119,9 @@ LAWS: dict[str, Callable[..., np.ndarray]] = {
     "clusters": _clusters_law,
 }
 
+# Laws that map what they draw onto [1, kappa], by the map; the others are defined on this range.
+MAPPED_LAWS = {"marchenko-pastur": "affine"}
+
 
 def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectra:
     """The spectra mapped jointly to condition number `kappa`.

@@ -15,6 +15,7 @@ from quadsim.engine import conditions as run_conditions
 from quadsim.engine import solver, table
 from quadsim.keys import KEYS, RUN_AXES
 from quadsim.optimizers import Optimizer, by_name, from_keys
+from quadsim.optimizers.lr_origin import lr_origin
 from quadsim.optimizers.momentum import Momentum
 from quadsim.optimizers.schedules import Schedule
 from quadsim.problems.noise import Noise
@@ -135,7 +136,7 @@ def _cell(
     solver.check_noise(optimizer, noise)
     max_steps = solver.step_limit(engine, conditions["max_steps"], conditions["tol"])
     options = {**conditions, "engine": engine, "max_steps": max_steps}
-    origins = {"lr_from": "theory" if optimizer.lr is None else "given" if lr_given else "default"}
+    origins = {"lr_from": lr_origin(optimizer, given=lr_given)}
     if isinstance(optimizer, Momentum):
         origins["momentum_from"] = "theory" if optimizer.momentum is None else "given"
     effective = {"noise": noise if noise.any else None, "schedule": schedule if schedule.changes else None}

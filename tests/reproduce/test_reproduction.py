@@ -18,7 +18,7 @@ from quadsim import plots
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.reproduce import Check, markdown, scripts
-from quadsim.reproduce.records import read_records
+from quadsim.reproduce.records import OTHER_FIGURES, read_others, read_records
 
 ROOT = Path(__file__).parents[2]
 FIGURES, EXPERIMENTS = ROOT / "figures", ROOT / "experiments"
@@ -135,10 +135,13 @@ def test_the_readme_is_up_to_date():
     assert len(made) == len(ORDER)
     for part in ("verdicts", "gallery"):
         assert text.count(f"<!-- {part} -->") == text.count(f"<!-- end of {part} -->") == 1
-    assert markdown.update_readme(text, made) == text
+    others = read_others(FIGURES)
+    assert len(others) == len(OTHER_FIGURES)
+    assert markdown.update_readme(text, made, others) == text
+    assert markdown.update_readme(text, made, [{**others[0], "title": "planted"}]) != text
     checks = [dict(row) for row in made[0]["checks"]]
     checks[0]["verdict"] = "planted"
-    assert markdown.update_readme(text, [{**made[0], "checks": checks}, *made[1:]]) != text
+    assert markdown.update_readme(text, [{**made[0], "checks": checks}, *made[1:]], others) != text
 
 
 def test_a_reason_is_given_unless_reproduced():

@@ -1,6 +1,7 @@
 """The four cases side by side over many draws: medians and quartiles, as in the figure of arXiv 2402.16788.
 
 python -m quadsim cases seed=0..99
+python -m quadsim cases optimizers=gd,frozen-adam,adam tune=true     rates tuned on other draws
 python -m quadsim cases case=3,4 kappa=100 optimizers=gd,adam max_steps=1e4
 """
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
 from quadsim._format import compact
-from quadsim.cli import outputs, reading
+from quadsim.cli import fair, outputs, reading
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, table
 
@@ -25,52 +26,74 @@ KEYS = keys.select(
     keys.KEYS["seed"]._replace(several=True, default="0..29"),
     keys.KEYS["optimizers"]._replace(default="gd,frozen-adam"),
     keys.KEYS["tol"]._replace(bounds={"above": 0, "below": 1}),
+    *fair.KEYS,
 )
 SETTINGS = True
+PANEL_WIDTH = 3.0  # inches, of a title
 
 
 def main(line: CommandLine) -> None:
     from quadsim.engine import conditions
 
-    optimizers, options = reading.optimizers(line), conditions.from_keys(line.values)
+    choice, options = fair.read(line), conditions.from_keys(line.values)
     draws, seeds = reading.draws(line.values), line.values["seed"]
     from quadsim import plots
     from quadsim.engine import solver
     from quadsim.engine.table import bands, quartiles, summary
+    from quadsim.problems import published
 
-    reading.engines(optimizers, options)  # raises if an optimizer cannot run
+    reading.engines(choice.optimizers, options)  # raises if an optimizer cannot run
     outputs.check_folder(line)
+    found = fair.tune_all(draws, choice, options)
     runs: list[Trajectory] = []
     with counter("draws", len(draws) * len(seeds)) as show:
-        for number, draw in enumerate(draws):
+        for number, (draw, tuned) in enumerate(zip(draws, found, strict=True)):
 
             def progress(count: int, before: int = number * len(seeds)) -> None:
                 show(before + count)
 
-            runs += solver.solve(draw, optimizers, seed=seeds, progress=progress, **options)
-    tables = {"": quartiles(runs), "-draws": summary(runs), "-curves": bands(runs)}
+            made = solver.solve(draw, tuned.optimizers, seed=seeds, progress=progress, **options)
+            runs += fair.with_origins(made, tuned)
+    tables = {"": quartiles(runs), "-draws": summary(runs), "-curves": bands(runs), **fair.tried(found)}
     rows = outputs.records(tables[""])
     titles = {
         name: f"{name.capitalize()}: {_finding([row for row in rows if row['problem'] == name])}"
         for name in dict.fromkeys(row["problem"] for row in rows)
     }
-    caption = f"{outputs.recorded_command(line)}: median of {len(seeds)} draws, quartiles shaded"
+    by_origin = fair.labels_by_origin((run.optimizer.label, run.lr_from) for run in runs)
+    medians = f"median of {len(seeds)} draws, quartiles shaded"
+    parts = [medians, fair.caption(by_origin, choice), *_diverged(rows)]
+    caption = f"{outputs.recorded_command(line)}: {'; '.join(parts)}"
     figures = {  # linear steps, as published, and log-log
         mark: plots.panels(tables["-curves"], titles, caption=caption, tol=runs[0].tol, xscale=xscale)
         for mark, xscale in (("", "linear"), ("-log", "log"))
     }
-    result: dict[str, Any] = {"seed": seeds, "cases": rows}
+    title = "; ".join(" ".join(text.split()) for text in titles.values())
+    result: dict[str, Any] = {"title": title, "seed": seeds, "cases": rows, **fair.result(found, choice)}
     outputs.save(line, figures, tables, result)
-    outputs.report(line, result, lambda screen: screen.print(_table(rows)))
+    notes = [*published.notes(list(titles)), *fair.notes(found, options["tol"]), fair.offer(line, by_origin)]
+
+    def show(screen: Any) -> None:
+        screen.print(_table(rows))
+        for note in filter(None, notes):
+            screen.print(note, soft_wrap=True)
+
+    outputs.report(line, result, show)
 
 
 def _finding(rows: list[dict[str, Any]]) -> str:
-    """The ratio of the first two medians; a bound if one of the optimizers did not reach tol."""
+    """The ratio of two medians, a bound if one of the optimizers did not reach tol.
+
+    All medians, without a winner, of more optimizers, and where learning rates were not all chosen for the problem.
+    """
+    from quadsim.optimizers.lr_origin import is_fair
+
     if len(rows) < 2:
         return ""
-    first, second = rows[:2]
-    labels = {"gd": "GD", "frozen-adam": "Adam"}
-    names = [labels.get(row["optimizer"], row["optimizer"]) for row in (first, second)]
+    if len(rows) > 2 or not is_fair(row["lr_from"] for row in rows):
+        return _medians(rows)
+    first, second = rows
+    names = [_name(row, rows) for row in rows]
     share = "" if second["ahead"] is None else f"{names[1]} ahead in {second['ahead']:.0%} of draws"
     for how, word in (("diverged", "diverged"), ("underflow", "underflowed")):
         gone = [name for name, row in zip(names, (first, second), strict=True) if row[how] > row["draws"] / 2]
@@ -86,16 +109,64 @@ def _finding(rows: list[dict[str, Any]]) -> str:
     return f"{names[1]} {times}× {'faster' if ratio >= 1 else 'slower'} than {names[0]}\n{share}"
 
 
+def _diverged(rows: list[dict[str, Any]]) -> list[str]:
+    """`Adam (β2 = 1) diverged on 7 to 12 draws`, over the cases."""
+    texts = []
+    for name in dict.fromkeys(row["optimizer"] for row in rows):
+        of = [row for row in rows if row["optimizer"] == name]
+        low, high = (end(row["diverged"] for row in of) for end in (min, max))
+        if high:
+            count = f"{low} to {high}" if low < high else f"{high}"
+            texts.append(f"{_name(of[0], rows)} diverged on {count} of {of[0]['draws']} draws")
+    return texts
+
+
+def _name(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """The label in a title; frozen Adam is "Adam" where it is the only one."""
+    from quadsim.optimizers import OPTIMIZERS
+
+    alone = row["optimizer"] == "frozen-adam" and all(other["optimizer"] != "adam" for other in rows)
+    return "Adam" if alone else OPTIMIZERS[row["optimizer"]].label
+
+
+def _medians(rows: list[dict[str, Any]]) -> str:
+    """`GD 31,657, Adam 5,169 at its default lr`, in lines as wide as a panel."""
+    from quadsim.plots.text import wrapped
+
+    parts = []
+    for row in rows:
+        median = row["median_steps"]
+        mark = " at its default lr" if row["lr_from"] == "default" else ""
+        steps = _not_reached(row) if median is None else f"{median:,}"
+        parts.append(f"{_name(row, rows)} {steps}{mark}".replace(" ", "\u00a0"))
+    return "\n".join(["median steps", *wrapped(", ".join(parts), PANEL_WIDTH, 9)])
+
+
 def _table(rows: list[dict[str, Any]]) -> Any:
     names = ("problem", "optimizer")
-    numbers = ("draws", "reached tol", "lower quartile", "median steps", "upper quartile", "ahead of the first")
+    numbers = (
+        "lr",
+        "draws",
+        "reached tol",
+        "lower quartile",
+        "median steps",
+        "upper quartile",
+        "ahead of the first",
+    )
     cells = []
     for row in rows:
         steps = [row[f"{quartile}_steps"] for quartile in ("lower", "median", "upper")]
         texts = [_not_reached(row) if count is None else f"{count:,}" for count in steps]
         ahead = "" if row["ahead"] is None else f"{row['ahead']:.0%}"
-        cells.append([row["problem"], row["optimizer"], str(row["draws"]), str(row["reached"]), *texts, ahead])
+        cells.append(
+            [row["problem"], row["optimizer"], _lr(row), str(row["draws"]), str(row["reached"]), *texts, ahead]
+        )
     return table((*names, *numbers), cells, left=names, wrap=names)
+
+
+def _lr(row: dict[str, Any]) -> str:
+    """The origin of the learning rate, and the rate if all draws have the same."""
+    return f"{row['lr']:.3g} {row['lr_from']}" if isinstance(row["lr"], float) else str(row["lr_from"])
 
 
 def _not_reached(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 python -m quadsim compare case=3,4 optimizers=gd,adam
 python -m quadsim compare case=3,4 batch=3 optimizers=sgd,signum,adam seed=0..29
+python -m quadsim compare case=1,2,3,4 optimizers=gd,heavy-ball,adam profile=true export=latex,markdown
 python -m quadsim compare case=3 optimizers=adam,rmsprop adam.beta2=0.9,0.99 lrs=1e-4:1:log9
 """
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 _COMPARE = "comparison.paired:compare"
 _TUNING_SEED = "the draws to tune on (as many, after those of seed)"
+_PROFILE = "also a performance profile: the share of draws solved within a factor of the best, over all problems"
+EXPORTS = {"latex": ".tex", "markdown": ".md"}
 KEYS = keys.select(
     *tuning.KEYS.values(),
     tuning.KEYS["seed"]._replace(name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
     Key("reference", "text", "the optimizer that others are compared with (the first)", used_by=_COMPARE, shape="NAME"),
+    Key("profile", "flag", _PROFILE, default="false"),
+    Key("export", "words", "further files of the table", ("latex", "markdown"), shape="latex,markdown"),
     Key("level", "real", "of the intervals and tests", bounds={"above": 0, "below": 1}, used_by=_COMPARE),
 )
 SETTINGS = True
@@ -45,11 +50,15 @@ def main(line: CommandLine) -> None:
             ]
         )
     result = _result(comparisons)
-    _write(line, comparisons, result)
+    profile = _profile(comparisons) if line.values["profile"] else None
+    if profile is not None:
+        result["profile"] = outputs.records(profile["shares"])
+    _write(line, comparisons, result, profile)
 
     def show(screen: Any) -> None:
-        for comparison in comparisons:
-            compare_report.show_comparison(screen, comparison)
+        compare_report.show_comparisons(screen, comparisons)
+        if profile is not None:
+            compare_report.show_profile(screen, result["profile"], comparisons)
 
     outputs.report(line, result, show)
 
@@ -64,11 +73,22 @@ def _result(comparisons: list[Comparison]) -> dict[str, Any]:
         **{key: getattr(first, key) for key in ("reference", "level", "comparisons")},
         "method": compare_report.method(first),
         "findings": {comparison.problem: compare_report.finding(comparison) for comparison in comparisons},
+        "flips": compare_report.flip_sentences(comparisons),
         "comparison": [row for comparison in comparisons for row in outputs.records(comparison.summary)],
     }
 
 
-def _write(line: CommandLine, comparisons: list[Comparison], result: dict[str, Any]) -> None:
+def _profile(comparisons: list[Comparison]) -> dict[str, Any]:
+    """The curves of the performance profile, and its table."""
+    from quadsim.comparison import profiles
+
+    curves = profiles.performance_profile(comparisons)
+    return {"curves": curves, "shares": profiles.table_of(curves)}
+
+
+def _write(
+    line: CommandLine, comparisons: list[Comparison], result: dict[str, Any], profile: dict[str, Any] | None
+) -> None:
     import pandas as pd
 
     from quadsim import plots
@@ -93,4 +113,12 @@ def _write(line: CommandLine, comparisons: list[Comparison], result: dict[str, A
         caption=caption,
         tol=first.protocol.tol,
     )
-    outputs.save(line, figure, {"": summary, "-runs": runs, "-tried": tried, "-curves": bands}, result)
+    figures, tables = {"": figure}, {"": summary, "-runs": runs, "-tried": tried, "-curves": bands}
+    if profile is not None:
+        tables["-profile"] = profile["curves"]
+        caption = f"{outputs.recorded_command(line)}: {compare_report.profile_text(comparisons)}"
+        unit = "steps" if first.protocol.objective == "steps-to-tol" else "loss"
+        figures["-profile"] = plots.profile(profile["curves"], unit=unit, caption=caption)
+    made = {"latex": first.to_latex, "markdown": first.to_markdown}
+    texts = {EXPORTS[name]: made[name](*comparisons[1:]) for name in line.values.get("export", ())}
+    outputs.save(line, figures, tables, result, texts=texts)

@@ -43,7 +43,7 @@ def main(line: CommandLine) -> int:
     from quadsim.engine.solver import cores
     from quadsim.reproduce import scripts
     from quadsim.reproduce.markdown import verdict_counts
-    from quadsim.reproduce.records import read_records
+    from quadsim.reproduce.records import read_others, read_records
 
     workers = line.values.get("workers") or cores()
     paths = scripts.find(line.names)
@@ -85,7 +85,8 @@ def main(line: CommandLine) -> int:
     updated = True
     in_clone = folder.resolve() == home and Path.cwd() == home.parent  # elsewhere, nothing outside `folder` is written
     if in_clone and made:
-        updated = _update_readme(home.parent / "README.md", read_records(home, skip_damaged=True))
+        records, others = (read(home, skip_damaged=True) for read in (read_records, read_others))
+        updated = _update_readme(home.parent / "README.md", records, others)
     return 1 if failed or changed or twice or not updated else 0
 
 
@@ -162,7 +163,7 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def _update_readme(readme: Path, made: list[dict[str, Any]]) -> bool:
+def _update_readme(readme: Path, made: list[dict[str, Any]], others: list[dict[str, Any]]) -> bool:
     """Update the generated parts of the README; whether that succeeded."""
     from quadsim import _artifacts
     from quadsim.reproduce.markdown import update_readme
@@ -173,7 +174,7 @@ def _update_readme(readme: Path, made: list[dict[str, Any]]) -> bool:
         readme = readme.resolve()
         text = readme.read_bytes().decode()
         lines = "\r\n" if "\r\n" in text else "\n"
-        updated = update_readme(text.replace("\r\n", "\n"), made).replace("\n", lines)
+        updated = update_readme(text.replace("\r\n", "\n"), made, others).replace("\n", lines)
         if updated != text:
             _artifacts.write_text(readme, updated)
         return True

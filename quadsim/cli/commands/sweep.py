@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from quadsim import keys
-from quadsim.cli import arguments, outputs, stores
+from quadsim.cli import arguments, fair, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
 from quadsim.cli.stores import MAX_LINE_SHOWN, MAX_REASONS, print_damage
@@ -104,7 +104,9 @@ def main(line: CommandLine) -> int:
             print(f"quadsim: {reason}; {kept}", file=sys.stderr)
             return 130 if interrupted else 1
         result = _summary(grid, store, path) | {"computed": added, "seconds": time.perf_counter() - start}
-    outputs.report(line, result, lambda screen: _show(screen, result, path))
+    by_origin = fair.labels_by_origin((cell.optimizer.label, cell.row["lr_from"]) for cell in grid.deck)
+    result["lr_from"] = by_origin
+    outputs.report(line, result, lambda screen: _show(screen, result, path, fair.offer_compare(line, by_origin)))
     return 0
 
 
@@ -188,7 +190,7 @@ def _summary(grid: Grid, store: Store, path: Path) -> dict[str, Any]:
     return result
 
 
-def _show(screen: Any, result: dict[str, Any], path: Path) -> None:
+def _show(screen: Any, result: dict[str, Any], path: Path, offer: str) -> None:
     rows, low, high = result["rows"], result["aggregated"]["fewest"], result["aggregated"]["most"]
     seeds = f"{low:,} to {high:,} seeds" if low < high else _many(low, "seed")
     if len(rows) <= MAX_ROWS_SHOWN:
@@ -206,6 +208,8 @@ def _show(screen: Any, result: dict[str, Any], path: Path) -> None:
         )
         line = f"heterogeneity: {counts} distinct arrangements (a larger block_size has more)"
         screen.print(line, soft_wrap=True)
+    if offer:
+        screen.print(printable(offer, MAX_LINE_SHOWN), soft_wrap=True)
     done = "nothing was left to compute"
     if result["computed"]:
         done = f"{result['computed']:,} cells computed in {duration(result['seconds'])}"

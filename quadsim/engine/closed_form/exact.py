@@ -21,6 +21,7 @@ from quadsim.engine.closed_form.modal_trajectory import ModalTrajectory
 from quadsim.engine.closed_form.modes import Modes
 from quadsim.engine.trajectory import MAX_STEPS, Status, Trajectory, checked_limits, record_marks
 from quadsim.optimizers.base import Optimizer
+from quadsim.optimizers.lr_origin import lr_origin
 from quadsim.optimizers.recurrence import Recurrence
 from quadsim.problems.block_quadratic import BlockQuadratic
 
@@ -141,6 +142,7 @@ def run(
         tol=tol,
         max_steps=end,
         engine="closed-form",
+        lr_from=lr_origin(optimizer),
     )
 
 

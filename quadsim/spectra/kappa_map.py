@@ -1,0 +1,47 @@
+"""How a problem's eigenvalues got their condition number, as data and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SAME_KAPPA = 1e-9  # relative: a map that changes κ by no more leaves it unchanged
+PHRASES = {
+    "affine": "eigenvalues mapped affinely",
+    "geometric": "eigenvalues mapped by a power",
+    "clusters": "clusters of eigenvalues scaled",
+}
+
+
+@dataclass(frozen=True)
+class KappaMap:
+    """The map that took eigenvalues to their condition number.
+
+    Attributes
+    ----------
+    map : str
+        Its name in `spectra.MAPS`.
+    kappa : float
+        The condition number after it.
+    kappa_from : float or None
+        The condition number before it; None if it is not defined, as eigenvalues were zero or negative, or not known.
+    """
+
+    map: str
+    kappa: float
+    kappa_from: float | None = None
+
+    def __str__(self) -> str:
+        before = "" if self.kappa_from is None else f" from κ = {self.kappa_from:.4g}"
+        return f"{PHRASES[self.map]}{before} to {'' if before else 'κ = '}{self.kappa:.6g}"
+
+
+def kappa_map(before: Sequence[np.ndarray], kappa: float, map: str) -> KappaMap | None:
+    """The map as a record; None if it leaves the condition number unchanged."""
+    low, high = min(part.min() for part in before), max(part.max() for part in before)
+    if low <= 0:
+        return KappaMap(map, float(kappa))
+    own = float(high / low)
+    return None if abs(own / kappa - 1) <= SAME_KAPPA else KappaMap(map, float(kappa), own)
