@@ -41,7 +41,9 @@ def settings(name: str) -> tuple[str, ...]:
     def of(class_name: str) -> list[str]:
         return [*(of(bases[class_name]) if class_name in bases else []), *own.get(class_name, ())]
 
-    return tuple(dict.fromkeys(setting for info in optimizers() if info.name == name for setting in of(info.class_name)))
+    return tuple(
+        dict.fromkeys(setting for info in optimizers() if info.name == name for setting in of(info.class_name))
+    )
 
 
 @functools.cache

@@ -21,8 +21,9 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab an
 class CommandLine:
     """A command line.
 
-    ``has_command`` is whether the command is named; without one it is `run`. ``texts`` are the texts of all keys, ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and
-    ``names`` the words that are not key=value.
+    ``has_command`` is whether the command is named; without one it is `run`. ``texts`` are the texts of all keys,
+    ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and ``names`` the words that are not
+    key=value.
     """
 
     def __init__(self) -> None:  # no dataclass, whose import takes milliseconds
@@ -45,7 +46,7 @@ class CommandLine:
 def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
     """Split a command line; the first word that is not key=value is the command, by default `run`.
 
-    `help` is --help, before the command and after it; the word that follows it may also be a key. Flags are not checked.
+    `help` is --help, before the command and after it, and may be followed by a key. Flags are not checked.
     """
     line = CommandLine()
     for argument in arguments:
@@ -87,10 +88,6 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
         from quadsim.keys import check_renamed
 
         check_renamed(key, text, keys, several="seed" in keys and keys["seed"].several)
-        if settings:
-            from quadsim.optimizers import from_keys
-
-            from_keys.refuse_bare_setting(key, text, line.texts.get("optimizers", keys["optimizers"].default))
         checks.choice("key", key, keys)
 
 

@@ -54,9 +54,11 @@ def overview() -> str:
 
 def of_word(word: str) -> str:
     """The help of `help WORD`: of a command or a key."""
+    import difflib
     import importlib
 
     from quadsim import _validation as checks
+    from quadsim._validation import InputError
 
     if word in commands():
         return of_command(word, importlib.import_module(f"quadsim.cli.commands.{word}"))
@@ -64,7 +66,9 @@ def of_word(word: str) -> str:
     tables = {command: importlib.import_module(f"quadsim.cli.commands.{command}").KEYS for command in commands()}
     every = dict.fromkeys(key for keys in tables.values() for key in keys)
     if name not in every:
-        checks.choice("command or key", word, [*commands(), *every])
+        if close := difflib.get_close_matches(word, [*commands(), *every], n=1):
+            raise InputError(f"unknown command or key {checks.shown(word)}: did you mean {PROGRAM} help {close[0]}?")
+        raise InputError(f"unknown command or key {checks.shown(word)}: {PROGRAM} help lists the commands")
     users: dict[str, list[str]] = {}  # commands by the text of the key
     for command, keys in tables.items():
         if name in keys:
@@ -109,6 +113,16 @@ def _docstring(command: str) -> str:
     return docstring.replace("\npython -m ", "\n  python -m ")  # examples are indented
 
 
+def value_shape(key: Key) -> str:
+    """How a value looks: `N or i..j`, `a,b`, `haar|diagonal`, `R`."""
+    several = "N or i..j" if key.several and key.kind == "whole" else ""
+    return several or key.shape or _listed_words(key) or SHAPES.get(key.kind, key.name[0].upper())
+
+
+def _listed_words(key: Key) -> str:
+    return "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
+
+
 def _key_lines(keys: Iterable[Key]) -> list[str]:
     """A line or more for each key: its values, its help, its default."""
     import textwrap
@@ -119,9 +133,8 @@ def _key_lines(keys: Iterable[Key]) -> list[str]:
     lines = []
     optimizers = ", ".join(info.name for info in _discovery.optimizers())
     for key in keys:
-        words = "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
-        several = "N or i..j" if key.several and key.kind == "whole" else ""
-        head = f"  {key.name}={several or key.shape or words or SHAPES.get(key.kind, key.name[0].upper())}"
+        words = _listed_words(key)
+        head = f"  {key.name}={value_shape(key)}"
         help = key.help.replace("{optimizers}", optimizers)
         if key.kind == "choice" and not words and not all(word in help for word in key.words):
             help += f": {', '.join(key.words)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim._random import refuse_seeds, seed_list
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
@@ -18,7 +19,6 @@ from quadsim.comparison.evaluation import (
     cached_draw,
     diverged,
     log_loss,
-    seed_list,
     underflowed,
 )
 from quadsim.comparison.search import Search
@@ -131,7 +131,7 @@ def tune(
     problem: Draw | BlockQuadratic,
     optimizer: Optimizer,
     *,
-    seed: int | Sequence[int],
+    seed: int | Sequence[int] | str,
     grid: Any = None,
     objective: str = "final-loss",
     max_steps: int | None = None,
@@ -148,7 +148,7 @@ def tune(
     ----------
     problem : BlockQuadratic, or a function of the seed that returns one
         A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
-    seed : int or list of int
+    seed : int, a list or range of them, or text such as "0..29"
         The draws to tune on. Scores on them are optimistically biased: confirm on others.
     grid : list of float, or dict of lists, optional
         Learning rates, or values of any settings by name: ``{"lr": [0.01, 0.1], "beta2": [0.9, 0.99]}``, of which all
@@ -169,6 +169,7 @@ def tune(
 
     >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
     """
+    refuse_seeds(how)
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
     seeds = seed_list("seed", seed)
     draw = cached_draw(problem)

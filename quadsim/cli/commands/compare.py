@@ -22,8 +22,14 @@ _TUNING_SEED = "the draws to tune on (as many, after those of seed)"
 KEYS = keys.select(
     *tuning.KEYS.values(),
     tuning.KEYS["seed"]._replace(name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
-    Key("reference", "text", "the optimizer that others are compared with (the first)", used_by=_COMPARE, shape="NAME",
-        names="optimizers"),
+    Key(
+        "reference",
+        "text",
+        "the optimizer that others are compared with (the first)",
+        used_by=_COMPARE,
+        shape="NAME",
+        names="optimizers",
+    ),
     Key("level", "real", "of the intervals and tests", bounds={"above": 0, "below": 1}, used_by=_COMPARE),
 )
 SETTINGS = True
