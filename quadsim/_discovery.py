@@ -47,27 +47,40 @@ def settings(name: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def _fields() -> tuple[dict[str, str], dict[str, list[str]]]:
+def setting_words(name: str, setting: str) -> tuple[str, ...]:
+    """The allowed words of a setting that is declared by `choice` or `flag`; empty for numbers and unknown names."""
+    bases, own = _fields()
+    class_name = next((info.class_name for info in optimizers() if info.name == name), "")
+    while class_name in own and setting not in own[class_name]:
+        class_name = bases[class_name]
+    declared = own.get(class_name, {}).get(setting, "")
+    if declared.startswith("flag("):
+        return ("true", "false")
+    return tuple(declared.split('"')[3::2]) if declared.startswith("choice(") else ()  # the default comes first
+
+
+@functools.cache
+def _fields() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """The base class of each class of the folder, and the fields that it declares: `    lr: float = positive(1e-3)`."""
     bases: dict[str, str] = {}
-    own: dict[str, list[str]] = {}
+    own: dict[str, dict[str, str]] = {}
     for file in os.listdir(_FOLDER):
         if not file.endswith(".py"):
             continue
-        fields: list[str] = []
+        fields: dict[str, str] = {}
         with open(os.path.join(_FOLDER, file), encoding="utf-8") as lines:
             for line in lines:
                 if line.startswith("class "):
                     class_name, _, base = line[len("class ") :].rstrip().rstrip(":").partition("(")
                     bases[class_name] = base.rstrip(")")
-                    fields = own.setdefault(class_name, [])
+                    fields = own.setdefault(class_name, {})
                 elif not line[0].isspace():
-                    fields = []  # after the class
+                    fields = {}  # after the class
                 name, colon, declared = line.partition(": ")
-                kind, equals, _ = declared.partition(" = ")
+                kind, equals, value = declared.partition(" = ")
                 is_field = colon and equals and name[:4].isspace() and name[4:].isidentifier()
                 if is_field and " " not in kind.replace(" | ", "") and not kind.startswith("ClassVar"):
-                    fields.append(name[4:])
+                    fields[name[4:]] = value
     return bases, own
 
 

@@ -43,7 +43,7 @@ def overview() -> str:
     """The first page of help: examples, commands, where the keys are described."""
     lines = ["quadsim: optimizers on block-diagonal quadratics whose spectra you control", ""]
     lines += [f"  {line}" for line in (*_examples("run")[:2], *(_examples(name)[0] for name in FIRST_PAGE))] + [""]
-    lines += [f"  {name:<11}{_summary(name)}{' (without a command)' * (name == 'run')}" for name in commands()]
+    lines += [f"  {name:<11}{summary(name)}{' (without a command)' * (name == 'run')}" for name in commands()]
     lines += [
         "",
         f"{PROGRAM} help COMMAND (or COMMAND --help): examples and keys; help run: keys of a problem",
@@ -95,7 +95,7 @@ def of_command(name: str, module: Any) -> str:
 _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4"]
 
 
-def _summary(command: str) -> str:
+def summary(command: str) -> str:
     """The first line of the docstring; of a long one the part before its colon or semicolon."""
     line = _docstring(command).splitlines()[0].rstrip(".")
     return line if len(line) <= MAX_SUMMARY else line.partition(":")[0].partition(";")[0]
