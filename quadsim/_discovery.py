@@ -34,6 +34,57 @@ def optimizers() -> tuple[OptimizerInfo, ...]:
     return tuple(sorted(infos, key=lambda info: (info.list_order, info.name)))
 
 
+@functools.cache
+def settings(name: str) -> tuple[str, ...]:
+    """The settings of a built-in optimizer, those of its base classes first; empty for an unknown name."""
+    bases, own = _fields()
+
+    def of(class_name: str) -> list[str]:
+        return [*(of(bases[class_name]) if class_name in bases else []), *own.get(class_name, ())]
+
+    return tuple(
+        dict.fromkeys(setting for info in optimizers() if info.name == name for setting in of(info.class_name))
+    )
+
+
+@functools.cache
+def setting_words(name: str, setting: str) -> tuple[str, ...]:
+    """The allowed words of a setting that is declared by `choice` or `flag`; empty for numbers and unknown names."""
+    bases, own = _fields()
+    class_name = next((info.class_name for info in optimizers() if info.name == name), "")
+    while class_name in own and setting not in own[class_name]:
+        class_name = bases[class_name]
+    declared = own.get(class_name, {}).get(setting, "")
+    if declared.startswith("flag("):
+        return ("true", "false")
+    return tuple(declared.split('"')[3::2]) if declared.startswith("choice(") else ()  # the default comes first
+
+
+@functools.cache
+def _fields() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The base class of each class of the folder, and the fields that it declares: `    lr: float = positive(1e-3)`."""
+    bases: dict[str, str] = {}
+    own: dict[str, dict[str, str]] = {}
+    for file in os.listdir(_FOLDER):
+        if not file.endswith(".py"):
+            continue
+        fields: dict[str, str] = {}
+        with open(os.path.join(_FOLDER, file), encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("class "):
+                    class_name, _, base = line[len("class ") :].rstrip().rstrip(":").partition("(")
+                    bases[class_name] = base.rstrip(")")
+                    fields = own.setdefault(class_name, {})
+                elif not line[0].isspace():
+                    fields = {}  # after the class
+                name, colon, declared = line.partition(": ")
+                kind, equals, value = declared.partition(" = ")
+                is_field = colon and equals and name[:4].isspace() and name[4:].isidentifier()
+                if is_field and " " not in kind.replace(" | ", "") and not kind.startswith("ClassVar"):
+                    fields[name[4:]] = value
+    return bases, own
+
+
 def _read(file: str) -> list[OptimizerInfo]:
     """The optimizers that a file defines."""
     classes: dict[str, dict[str, Any]] = {}

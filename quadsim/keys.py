@@ -31,6 +31,7 @@ class Key(NamedTuple):  # no dataclass, whose import takes milliseconds
     references. ``used_by`` is "module:function" or, if the parameter has another name, "module:function.parameter": the
     default is read from its signature unless ``default``, a text, is given. ``several``: the command line takes a list.
     ``requires``: "other" or "other=value", alternatives separated by "|"; without one of them the key has no effect.
+    ``names``: the function of `cli.names` that lists the values of a text, for completion.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Key(NamedTuple):  # no dataclass, whose import takes milliseconds
     requires: str = ""
     shape: str = ""
     group: str = ""
+    names: str = ""
 
     @property
     def axis(self) -> bool:
@@ -293,7 +295,8 @@ TABLE = (
     _problem("case", "case", "a case of arXiv 2402.16788", ("problems.cases:CASES",), used_by="", shape="N"),
     _problem("spectrum", "spectrum", "or your own: the eigenvalues of each block, or the name of a law",
              ("spectra.synthetic:LAWS",), used_by="", shape="a,b/c,d"),
-    _measured("network", "text", "measured spectra (see spectra), or a file of your own (.npz, .csv)", shape="NAME"),
+    _measured("network", "text", "measured spectra (see spectra), or a file of your own (.npz, .csv)", shape="NAME",
+              names="networks"),
     _problem("blocks", "blocks", "for a law: how many blocks; for Cases 1 and 2: which blocks of the network",
              bounds=_UP_TO_MAX_DIM, used_by="problems.build:from_spectrum", shape="N or a,b"),
     _problem("block_size", "whole", "eigenvalues of each block: 30 in Cases 1 and 2, otherwise 3",
@@ -345,8 +348,9 @@ TABLE = (
            bounds={"at_least": 1, "at_most": "engine.trajectory:MAX_STEPS"}),
     _solve("engine", "choice", "closed-form (any step up to 1e12), compiled (step by step), or auto: closed form where "
            "the optimizer has one, without noise and schedule", ("engine.solver:ENGINES",)),
-    Key("optimizers", "words", "of {optimizers}", default=DEFAULT_OPTIMIZERS, shape="a,b", group="run"),
-    Key("rules", "words", "your own optimizers: a Python file of functions with @quadsim.rule", shape="FILE",
+    Key("optimizers", "words", "of {optimizers}", default=DEFAULT_OPTIMIZERS, shape="a,b", group="run",
+        names="optimizers"),
+    Key("rules", "words", "your own optimizers: a Python file of functions with @quadsim.rule", shape="FILE.py",
         group="run"),
     Key("out", "text", "the folder of figure, tables and settings", default="figures", shape="FOLDER", group="out"),
 )  # fmt: skip

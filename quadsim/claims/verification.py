@@ -10,7 +10,7 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim._processes import ProcessPool, WorkerDiedError
-from quadsim._random import stream
+from quadsim._random import checked_seed, stream
 from quadsim._validation import InputError
 from quadsim.claims import adversary
 from quadsim.claims.adversary import Worst
@@ -37,7 +37,7 @@ def verify(
     processes (``workers``). `progress` is called with the claim and the fraction of its work that is done.
     """
     draws = None if draws is None else checks.whole("draws", draws, at_least=1, at_most=MAX_DRAWS)
-    checks.whole("seed", seed, at_least=0)
+    checked_seed(seed)
     workers = checks.whole("workers", workers, at_least=1)
     tasks = [_Task(one, draws or one.draws, seed, progress) for one in (select() if claims is None else claims)]
     if workers > 1:

@@ -21,12 +21,13 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab an
 class CommandLine:
     """A command line.
 
-    ``texts`` are the texts of all keys, ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and
-    ``names`` the words that are not key=value.
+    ``has_command`` is whether the command is named; without one it is `run`. ``texts`` are the texts of all keys,
+    ``values`` the parsed values, ``settings`` the texts of NAME.SETTING keys, and ``names`` the words that are not
+    key=value.
     """
 
     def __init__(self) -> None:  # no dataclass, whose import takes milliseconds
-        self.command = "run"
+        self.command, self.has_command = "run", False
         self.names: list[str] = []
         self.texts: dict[str, str] = {}
         self.flags: set[str] = set()
@@ -45,10 +46,9 @@ class CommandLine:
 def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
     """Split a command line; the first word that is not key=value is the command, by default `run`.
 
-    Flags are not checked.
+    `help` is --help, before the command and after it, and may be followed by a key. Flags are not checked.
     """
     line = CommandLine()
-    has_command = False
     for argument in arguments:
         if any("\ud800" <= letter <= "\udfff" for letter in argument):
             raise InputError(f"{checks.shown(argument)} is not UTF-8")
@@ -66,10 +66,12 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
                 values = (checks.shown(value) for value in (line.texts[key], text))
                 raise InputError(f"{key} is given twice: {' and '.join(values)}")
             line.texts[key] = text.strip()
-        elif argument == "help" and not has_command:
+        elif argument == "help":
             line.flags.add("--help")
-        elif not has_command:
-            line.command, has_command = checks.choice("command", argument, commands), True
+        elif not line.has_command:
+            line.command, line.has_command = argument, True
+            if "--help" not in line.flags:
+                checks.choice("command", argument, commands)
         else:
             line.names.append(argument)
     return line
@@ -86,10 +88,6 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
         from quadsim.keys import check_renamed
 
         check_renamed(key, text, keys, several="seed" in keys and keys["seed"].several)
-        if settings:
-            from quadsim.optimizers import from_keys
-
-            from_keys.refuse_bare_setting(key, text, line.texts.get("optimizers", keys["optimizers"].default))
         checks.choice("key", key, keys)
 
 

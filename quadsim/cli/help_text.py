@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quadsim.keys import Key
 
+PROGRAM = "python -m quadsim"
+FIRST_PAGE = ("cases", "compare", "sweep", "plot")  # commands whose first examples the first page shows
+MAX_SUMMARY = 84  # characters beside the name of a command
 WIDTH, INDENT = 120, 22  # columns; of the texts beside keys
 GROUPS = {"problem": "The problem", "measured": "For Cases 1 and 2", "run": "The run"}
 SHAPES = {"whole": "N", "real": "R", "flag": "true|false", "pair": "NxN", "words": "a,b", "numbers": "a,b", "text": "…"}
@@ -39,16 +42,38 @@ def flags() -> dict[str, str]:
 def overview() -> str:
     """The first page of help: examples, commands, where the keys are described."""
     lines = ["quadsim: optimizers on block-diagonal quadratics whose spectra you control", ""]
-    lines += ["  python -m quadsim [command] key=value … [--json]", *_docstring("run").splitlines()[2:], ""]
-    for name in commands():
-        summary = _docstring(name).splitlines()[0]
-        lines.append(f"  {name:<11}{summary}{' (without a command)' if name == 'run' else ''}")
+    lines += [f"  {line}" for line in (*_examples("run")[:2], *(_examples(name)[0] for name in FIRST_PAGE))] + [""]
+    lines += [f"  {name:<11}{summary(name)}{' (without a command)' * (name == 'run')}" for name in commands()]
     lines += [
         "",
-        "python -m quadsim COMMAND --help shows the examples and all keys of a command; run --help those of a problem.",
+        f"{PROGRAM} help COMMAND (or COMMAND --help): examples and keys; help run: keys of a problem",
+        f"{PROGRAM} help KEY: one key; list: optimizers, networks, claims; --json: results as JSON",
     ]
-    lines.append("  --json   print the result, and nothing else, as JSON      --version      --help")
     return "\n".join(lines) + "\n"
+
+
+def of_word(word: str) -> str:
+    """The help of `help WORD`: of a command or a key."""
+    import difflib
+    import importlib
+
+    from quadsim import _validation as checks
+    from quadsim._validation import InputError
+
+    if word in commands():
+        return of_command(word, importlib.import_module(f"quadsim.cli.commands.{word}"))
+    name = word.partition("=")[0].lower().replace("-", "_")
+    tables = {command: importlib.import_module(f"quadsim.cli.commands.{command}").KEYS for command in commands()}
+    every = dict.fromkeys(key for keys in tables.values() for key in keys)
+    if name not in every:
+        if close := difflib.get_close_matches(word, [*commands(), *every], n=1):
+            raise InputError(f"unknown command or key {checks.shown(word)}: did you mean {PROGRAM} help {close[0]}?")
+        raise InputError(f"unknown command or key {checks.shown(word)}: {PROGRAM} help lists the commands")
+    users: dict[str, list[str]] = {}  # commands by the text of the key
+    for command, keys in tables.items():
+        if name in keys:
+            users.setdefault("\n".join(_key_lines([keys[name]])), []).append(command)
+    return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in users.items()) + "\n"
 
 
 def of_command(name: str, module: Any) -> str:
@@ -70,10 +95,32 @@ def of_command(name: str, module: Any) -> str:
 _SETTING_LINES = ["  NAME.SETTING=V      an optimizer's own setting: gd.lr=1e-4 adam.beta1=0 block-gd.lr=0.5/0.01/2e-4"]
 
 
+def summary(command: str) -> str:
+    """The first line of the docstring; of a long one the part before its colon or semicolon."""
+    line = _docstring(command).splitlines()[0].rstrip(".")
+    return line if len(line) <= MAX_SUMMARY else line.partition(":")[0].partition(";")[0]
+
+
+def _examples(command: str) -> list[str]:
+    """The lines of examples in the docstring."""
+    lines = map(str.strip, _docstring(command).splitlines())
+    return [line for line in lines if line.startswith(PROGRAM)]
+
+
 def _docstring(command: str) -> str:
     with open(os.path.join(os.path.dirname(__file__), "commands", f"{command}.py"), encoding="utf-8") as file:
         docstring = file.read().split('"""', 2)[1].strip()
     return docstring.replace("\npython -m ", "\n  python -m ")  # examples are indented
+
+
+def value_shape(key: Key) -> str:
+    """How a value looks: `N or i..j`, `a,b`, `haar|diagonal`, `R`."""
+    several = "N or i..j" if key.several and key.kind == "whole" else ""
+    return several or key.shape or _listed_words(key) or SHAPES.get(key.kind, key.name[0].upper())
+
+
+def _listed_words(key: Key) -> str:
+    return "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
 
 
 def _key_lines(keys: Iterable[Key]) -> list[str]:
@@ -86,8 +133,8 @@ def _key_lines(keys: Iterable[Key]) -> list[str]:
     lines = []
     optimizers = ", ".join(info.name for info in _discovery.optimizers())
     for key in keys:
-        words = "|".join(key.words) if key.kind == "choice" and len(key.words) < 4 else ""
-        head = f"  {key.name}={key.shape or words or SHAPES.get(key.kind, key.name[0].upper())}"
+        words = _listed_words(key)
+        head = f"  {key.name}={value_shape(key)}"
         help = key.help.replace("{optimizers}", optimizers)
         if key.kind == "choice" and not words and not all(word in help for word in key.words):
             help += f": {', '.join(key.words)}"

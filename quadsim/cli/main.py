@@ -28,10 +28,13 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0, 1 if a run or a check failed, 2 for usage."""
     _prepare_streams()
+    argv = sys.argv[1:] if argv is None else argv
     try:
-        return _main(sys.argv[1:] if argv is None else argv)
+        return _main(argv)
     except InputError as error:
-        print_error(str(error))
+        from quadsim.cli import mistakes
+
+        print_error(mistakes.answer(argv) or str(error))
         return 2
     except KeyboardInterrupt:
         print_error("interrupted")
@@ -55,21 +58,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
+    if list(argv[:2]) == ["completion", "--complete"]:  # a shell at a TAB: the words that follow are incomplete
+        from quadsim.cli import completion
+
+        print(completion.answer(argv[2:]), end="")
+        return 0
     line, code = arguments.read(argv, help_text.commands()), 0
     for flag in sorted(line.flags - set(FLAGS)):
         checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
-    if not argv or ("--help" in line.flags and line.command not in argv):
+    if "--help" in line.flags and line.has_command:
+        print(help_text.of_word(line.command), end="")
+    elif not argv or "--help" in line.flags:
         print(help_text.overview(), end="")
     elif "--version" in line.flags:
         from importlib.metadata import version
 
         print(f"quadsim {version('quadsim')}")
     else:
-        module = importlib.import_module(f"quadsim.cli.commands.{line.command}")
-        if "--help" in line.flags:
-            print(help_text.of_command(line.command, module), end="")
-        else:
-            code = _run(line, module)
+        code = _run(line, importlib.import_module(f"quadsim.cli.commands.{line.command}"))
     sys.stdout.flush()
     return code
 

@@ -5,14 +5,14 @@ A run that diverged or underflowed has an infinite objective.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from quadsim import _validation as checks
-from quadsim._validation import InputError, InputTypeError
+from quadsim._validation import InputTypeError
 from quadsim.engine.solver import DEFAULT_MAX_STEPS, ENGINES, solve
 from quadsim.engine.trajectory import MAX_RECORDED, MAX_STEPS, Status, Trajectory
 from quadsim.optimizers import Optimizer
@@ -154,18 +154,3 @@ def cached_draw(problem: Draw | BlockQuadratic) -> Draw:
         return drawn
 
     return draw
-
-
-def seed_list(name: str, seed: Any, at_least: int = 1) -> list[int]:
-    """The seeds of an int or a list of ints, which must be distinct."""
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        seed = [seed]
-    if isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray):
-        raise InputTypeError(f"{name} must be a list of whole numbers, got {checks.shown(seed)}")
-    seeds = [checks.whole(name, number, at_least=0) for number in seed]
-    if len(set(seeds)) < len(seeds):
-        twice = next(number for number in seeds if seeds.count(number) > 1)
-        raise InputError(f"{name} must hold distinct seeds, got {twice} twice")
-    if len(seeds) < at_least:
-        raise InputError(f"{name} must hold at least {at_least} seed{'s' * (at_least > 1)}, got {len(seeds)}")
-    return seeds

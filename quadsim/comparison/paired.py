@@ -14,9 +14,10 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim._quantiles import quantile
+from quadsim._random import refuse_seeds, seed_list
 from quadsim._validation import InputError, InputTypeError
 from quadsim.comparison import statistics, tables
-from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, cached_draw, diverged, seed_list
+from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, cached_draw, diverged
 from quadsim.comparison.search import Search
 from quadsim.comparison.tables import Results
 from quadsim.comparison.tuning import Tuned, outcome, run_searches
@@ -137,8 +138,8 @@ def compare(
     problem: Draw | BlockQuadratic,
     optimizers: Mapping[str, Optimizer] | Sequence[Optimizer],
     *,
-    seed: Sequence[int] = range(30),
-    tuning_seed: Sequence[int] | None = None,
+    seed: Sequence[int] | str = range(30),
+    tuning_seed: Sequence[int] | str | None = None,
     reference: str | None = None,
     objective: str = "final-loss",
     max_steps: int | None = None,
@@ -160,9 +161,9 @@ def compare(
         A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
     optimizers : dict or list
         Optimizers by name, or a list of optimizers with distinct names.
-    seed : list of int
-        The draws to compare on, at least two.
-    tuning_seed : list of int, optional
+    seed : list or range of int, or text
+        The draws to compare on, at least two: ``range(30)``, ``[3, 5, 8]`` or ``"0..29"``.
+    tuning_seed : list or range of int, or text, optional
         The draws to tune on, disjoint from ``seed``: by default as many, following its largest.
     reference : str, optional
         The optimizer that the others are compared with; by default the first.
@@ -191,6 +192,7 @@ def compare(
 
     >>> qs.compare(lambda seed: qs.case(3, seed=seed), [qs.GD(), qs.Adam()], seed=range(30)).summary
     """
+    refuse_seeds(how)
     named = _named(optimizers)
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how)
     level = checks.real("level", level, above=0, below=1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim import _validation as checks
+from quadsim._random import refuse_seeds, seed_list
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
@@ -19,7 +20,6 @@ from quadsim.comparison.evaluation import (
     cached_draw,
     diverged,
     log_loss,
-    seed_list,
     underflowed,
 )
 from quadsim.comparison.search import Search
@@ -185,7 +185,7 @@ def tune(
     problem: Draw | BlockQuadratic,
     optimizer: Optimizer,
     *,
-    seed: int | Sequence[int],
+    seed: int | Sequence[int] | str,
     grid: Any = None,
     objective: str = "final-loss",
     max_steps: int | None = None,
@@ -204,7 +204,7 @@ def tune(
     ----------
     problem : BlockQuadratic, or a function of the seed that returns one
         A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
-    seed : int or list of int
+    seed : int, a list or range of them, or text such as "0..29"
         The draws to tune on. Scores on them are optimistically biased: confirm on others.
     grid : list of float, or dict of lists, optional
         Learning rates, or values of any settings by name: ``{"lr": [0.01, 0.1], "beta2": [0.9, 0.99]}``, of which all
@@ -230,6 +230,7 @@ def tune(
 
     >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
     """
+    refuse_seeds(how)
     protocol = EvaluationProtocol(objective, max_steps, tol, threads, how, engine)
     seeds = seed_list("seed", seed)
     checks.choice("statistic", statistic, FAILED_SHARE)

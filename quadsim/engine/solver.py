@@ -17,7 +17,7 @@ from typing import Any, overload
 import numpy as np
 
 from quadsim import _validation as checks
-from quadsim._random import MAX_SEED
+from quadsim._random import seed_list
 from quadsim._validation import InputError, InputTypeError
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.compiled import batching
@@ -40,7 +40,7 @@ def solve(problem: Problem, optimizer: Optimizer, *, seed: int = 0, **options: A
 @overload
 def solve(problem: Problem, optimizer: Sequence[Optimizer], *, seed: Any = 0, **options: Any) -> Runs: ...
 @overload
-def solve(problem: Problem, optimizer: Optimizer, *, seed: Iterable[int], **options: Any) -> Runs: ...
+def solve(problem: Problem, optimizer: Optimizer, *, seed: Iterable[int] | str, **options: Any) -> Runs: ...
 def solve(  # type: ignore[misc]  # the overloads name only the arguments that the type of the result depends on
     problem: Any,
     optimizer: Any,
@@ -72,7 +72,7 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         The start as its error e₀ = w₀ − w*, without the rounding of w₀; in place of w0, in the same shapes.
     start : "gaussian", "ones" or float
         How e₀ is drawn if neither w0 nor e0 is given, as in `BlockQuadratic.initial_error`.
-    seed : int, or a list or range of them
+    seed : int, a list or range of them, or text such as "0..29"
         Fixes the problem if it is drawn, the start if it is not given, the noise, and the randomness of an optimizer.
     max_steps : int, optional
         The last step to take. By default 100,000; closed forms take as many as they need for tol > 0, up to 10¹².
@@ -108,7 +108,7 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     for item in optimizers:
         if not isinstance(item, Optimizer):
             raise InputTypeError(f"optimizer must be one such as GD() or Adam(), got {checks.shown(item)}")
-    seeds = [checks.whole("seed", item, at_least=0, at_most=MAX_SEED) for item in _listed("seed", seed)]
+    seeds = seed_list("seed", seed, distinct=False)
     starts = _Starts(w0, e0, start, len(optimizers))
     if starts.count > 1 and len(seeds) == 1:
         seeds = seeds * starts.count
@@ -156,7 +156,7 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         runs = list(itertools.chain(*by_seed))
     else:
         runs = solve_rows(problem, range(len(seeds)), threads)
-    several = starts.listed or _is_list(seed) or not isinstance(optimizer, Optimizer)
+    several = starts.listed or _is_list(seed) or isinstance(seed, str) or not isinstance(optimizer, Optimizer)
     return Runs(tuple(runs)) if several else runs[0]
 
 

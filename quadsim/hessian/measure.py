@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from quadsim import _validation as checks
-from quadsim._random import stream
+from quadsim._random import checked_seed, stream
 from quadsim._validation import InputError, InputTypeError
 from quadsim.hessian import checkpoint, memory
 from quadsim.hessian.lanczos import Quadrature, quadrature
@@ -90,7 +90,7 @@ def measure(
     log = state or (lambda message: None)
     lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)
     probes = checks.whole("probes", probes, at_least=1, at_most=MAX_PROBES)
-    seed = checks.whole("seed", seed, at_least=0)
+    seed = checked_seed(seed)
     checks.choice("curvature", curvature, CURVATURES)
     if not isinstance(module, nn.Module):
         raise InputTypeError(f"module must be a torch.nn.Module, got {checks.shown(module)}")

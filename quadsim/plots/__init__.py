@@ -11,8 +11,8 @@ from quadsim.plots.comparison import comparison, curves, differences
 from quadsim.plots.convergence import convergence
 from quadsim.plots.layout import canvas, label_right
 from quadsim.plots.lines import against
-from quadsim.plots.sensitivity import sensitivity
 from quadsim.plots.profiles import profile
+from quadsim.plots.sensitivity import sensitivity
 from quadsim.plots.spectra import densities, heat_map, histogram
 from quadsim.plots.style import CASE_COLOURS, OTHERS, PALETTE, STYLE, STYLES, Style, power_ticks, style_of
 from quadsim.plots.sweeps import dots, heat_maps, sweep_figure

@@ -9,6 +9,7 @@ from typing import Any
 
 from quadsim import _validation as checks
 from quadsim import spectra
+from quadsim._random import refuse_seeds
 from quadsim._validation import InputError
 from quadsim.problems import cases
 from quadsim.problems.block_quadratic import BlockQuadratic
@@ -37,6 +38,7 @@ def problem(*, case: int | None = None, spectrum: Any = None, seed: int = 0, **k
     >>> qs.problem(spectrum="log-uniform", blocks=4, block_size=30, kappa=1e4).dim
     120
     """
+    refuse_seeds(keys, several=False)
     if (case is None) == (spectrum is None):
         raise InputError("give one of case= and spectrum=: for example case=3, or spectrum=1,2,3/99,100,101")
     given = {key: value for key, value in keys.items() if value is not None}

@@ -12,7 +12,7 @@ import numpy as np
 
 from quadsim import _blas
 from quadsim import _validation as checks
-from quadsim._random import stream
+from quadsim._random import refuse_seeds, stream
 from quadsim._validation import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options
     size = checks.whole("size", size, at_least=1, at_most=MAX_DIM)
     kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
     allowed = draw.__kwdefaults__ or {}
+    refuse_seeds(options, several=False)
     for option in options:
         if option not in allowed:
             raise InputError(f"law {name} has no option {option!r}: its options are {', '.join(allowed) or 'none'}")

@@ -19,6 +19,7 @@ from typing import Any
 from quadsim import _parsing
 from quadsim import _validation as checks
 from quadsim import keys as key_table
+from quadsim._random import refuse_seeds
 from quadsim._validation import InputError
 from quadsim.keys import AXES, DEFAULT_OPTIMIZERS, KEYS, PROBLEM_AXES, RUN_AXES
 from quadsim.optimizers import from_keys
@@ -231,6 +232,7 @@ def _paths(rules: Any) -> list[str]:
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
     """Raise for an unknown key; the message points out a setting of an optimizer."""
+    refuse_seeds(keys)
     for key, value in keys.items():
         if key in (*GRID_KEYS, "problem") or "." in key:
             continue

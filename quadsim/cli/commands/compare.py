@@ -25,7 +25,14 @@ EXPORTS = {"latex": ".tex", "markdown": ".md"}
 KEYS = keys.select(
     *tuning.KEYS.values(),
     tuning.KEYS["seed"]._replace(name="tuning_seed", help=_TUNING_SEED, default="", used_by=_COMPARE),
-    Key("reference", "text", "the optimizer that others are compared with (the first)", used_by=_COMPARE, shape="NAME"),
+    Key(
+        "reference",
+        "text",
+        "the optimizer that others are compared with (the first)",
+        used_by=_COMPARE,
+        shape="NAME",
+        names="optimizers",
+    ),
     Key("profile", "flag", _PROFILE, default="false"),
     Key("export", "words", "further files of the table", ("latex", "markdown"), shape="latex,markdown"),
     Key("level", "real", "of the intervals and tests", bounds={"above": 0, "below": 1}, used_by=_COMPARE),

@@ -1,4 +1,4 @@
-"""Write the rows of a store to a file, in an order that depends on the cells alone.
+"""Write the rows of a store to a file: in an order that depends on the cells alone.
 
   python -m quadsim export sweep.db out=rows.csv
   python -m quadsim export sweep.db out=rows.parquet

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MEASURE = "hessian.measure:measure"
 KEYS = keys.select(
-    Key("model", "text", "gpt2, gpt2-nano, bert-mini, vit-small, resnet18, vgg16 or mlp", shape="NAME"),
+    Key("model", "text", "gpt2, gpt2-nano, bert-mini, vit-small, resnet18, vgg16 or mlp", shape="NAME", names="models"),
     Key("blocks", "words", "which blocks; * stands for anything"),
     Key("text", "text", "a text file", shape="FILE"),
     Key("vocab", "text", "the folder of GPT2's vocabulary", shape="FOLDER"),

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 OWN_KEYS = keys.select(
     stores.STORE_KEY,
-    Key("x", "text", "the horizontal axis: one that was swept", shape="AXIS"),
-    Key("y", "text", "the result (steps_to_tol)", shape="steps_to_tol|loss|…"),
+    Key("x", "text", "the horizontal axis: one that was swept", shape="AXIS", names="axes"),
+    Key("y", "text", "the result (steps_to_tol)", shape="steps_to_tol|loss|…", names="results"),
     Key("title", "text", "of the figure", shape="TEXT"),
     keys.KEYS["out"],
 )

@@ -1,4 +1,4 @@
-"""Put verdicts, figures, claims and facts of the machine on one HTML page, with an explorer of the cases.
+"""Put your results, published figures with verdicts, and claims on one HTML page.
 
 python -m quadsim report
 python -m quadsim report figures=FOLDER out=page.html

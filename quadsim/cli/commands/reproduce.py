@@ -1,4 +1,4 @@
-"""Recompute the published figures, each with its verdicts, and update the tables of the README.
+"""Recompute the published figures, each with its verdicts; update the tables of the README.
 
   python -m quadsim reproduce                  all figures, into figures/
   python -m quadsim reproduce zhang_four_cases fast=true

@@ -27,7 +27,7 @@ CONVERGED = 0.01  # a node whose residual is at most this share of it is called 
 _DISTANCES = "spectra.distance:js_matrix"
 _SCALES = "raw, or each block divided by its tenth largest eigenvalue"
 KEYS = keys.select(
-    Key("model", "text", "a measured network, or a file of your own (.npz, .csv)", shape="NAME"),
+    Key("model", "text", "a measured network, or a file of your own (.npz, .csv)", shape="NAME", names="networks"),
     Key("blocks", "words", "which of its blocks"),
     Key("scale", "choice", _SCALES, ("spectra.distance:SCALES",), used_by=_DISTANCES),
     Key("sigma", "real", "the width of the Gaussian at each node", bounds={"above": 0}, used_by=_DISTANCES),

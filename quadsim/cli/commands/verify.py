@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_PROOFS = 6  # up to so many claims are shown with their proofs
 DRAWS_BOUNDS = {"at_least": 1, "at_most": "claims.verification:MAX_DRAWS"}
 KEYS = keys.select(
-    Key("claim", "words", "ids or sections of the ledger (all)", shape="2b,5"),
+    Key("claim", "words", "ids or sections of the ledger (all)", shape="2b,5", names="claims"),
     Key("draws", "whole", "random problems for each claim; scales the adversarial search too", bounds=DRAWS_BOUNDS),
     keys.KEYS["seed"],
     Key("out", "text", "write the ledger as a document here", shape="FOLDER"),
