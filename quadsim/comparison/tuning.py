@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim import _progress
+from quadsim._progress import Task
 from quadsim.comparison.evaluation import (
     Draw,
     EvaluationProtocol,
@@ -18,6 +20,7 @@ from quadsim.comparison.evaluation import (
     cached_draw,
     diverged,
     log_loss,
+    of_rounds,
     seed_list,
     underflowed,
 )
@@ -139,7 +142,7 @@ def tune(
     refine: int | None = None,
     extend: int | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **how: Any,
 ) -> Tuned:
     """The best learning rate (and other settings) of an optimizer, over draws of a problem.
@@ -162,8 +165,9 @@ def tune(
     extend : int, optional
         Decades by which the grid may grow beyond either end while the best lies there. By default 4; 0 if learning
         rates are given.
-    progress : callable, optional
-        Called with (label of the round, seeds done, seeds in the round).
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is called with (label of the round, seeds done, seeds in the round).
     how :
         noise, schedule, start: as in `solve`.
 
@@ -173,12 +177,19 @@ def tune(
     seeds = seed_list("seed", seed)
     draw = cached_draw(problem)
     search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"))
-    run_searches(draw, [search], seeds, protocol, progress)
+    with _progress.of_call(progress, f"tune {optimizer.name}", 1.0, takes="a label and two counts") as task:
+        run_searches(draw, [search], seeds, protocol, reporter(progress, task))
     return outcome(search, protocol)
 
 
+def reporter(progress: Any, task: Task) -> Progress:
+    """The function that the rounds of a call report to: the caller's, or one that fills the task."""
+    call = task.label
+    return progress if callable(progress) else of_rounds(lambda share, label: task.advance(share, f"{call}: {label}"))
+
+
 def run_searches(
-    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress | None
+    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress
 ) -> None:
     """Run all searches to the end, round by round; the trials of all of them run in one batch on each draw."""
     while asked := [(search, trial) for search in searches for trial in search.ask()]:

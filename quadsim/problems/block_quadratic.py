@@ -14,6 +14,7 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim import spectra
+from quadsim._progress import shows_progress
 from quadsim._random import checked_seed
 from quadsim._validation import InputError, InputTypeError
 from quadsim.problems import linear_algebra
@@ -52,6 +53,7 @@ class BlockQuadratic:
     minimizer_kind: str = "given"
 
     @classmethod
+    @shows_progress("building the problem")
     def from_spectra(
         cls,
         eigenvalues: Sequence[Any],

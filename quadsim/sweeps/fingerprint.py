@@ -38,7 +38,7 @@ from quadsim.sweeps.import_graph import DIGITS, PACKAGE, REGISTRY, hashed, in_pa
 from quadsim.sweeps.store.verify import KEY_HALF
 
 EXECUTE, COMPILED = f"{PACKAGE}.sweeps.execute", f"{PACKAGE}.engine.compiled"
-NOT_COUNTED = {PACKAGE, REGISTRY}  # modules
+NOT_COUNTED = {PACKAGE, REGISTRY, f"{PACKAGE}._progress"}  # modules
 UNVERSIONED_PACKAGES = {"pandas", "filelock"}  # compute no result
 MAX_SPECTRA_BYTES = 2**28  # of a file of spectra
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._processes import WorkerDiedError
-from quadsim._validation import InputError, InputTypeError
+from quadsim._progress import Task
+from quadsim._validation import InputError
 from quadsim.engine.solver import cores
 from quadsim.sweeps import axes, execute, runtime_model
 from quadsim.sweeps.executors import Chunk, Executor, ProcessExecutor, ThreadExecutor
@@ -94,8 +96,11 @@ def run(
     versions: dict[str, str] | None = None,
     retry: bool = False,
     progress: Progress | None = None,
+    task: Task | None = None,
 ) -> int:
     """Run the cells missing from the store, and return their number. Rows are committed when their chunk is done.
+
+    ``task`` is shown; `progress` is called with the cells done and the total.
 
     With ``retry``, cells that failed before are run again.
     """
@@ -112,6 +117,8 @@ def run(
         codes=grid.codes(),
     )
     pace = Pace(grid)
+    if task is not None:
+        task.total, task.start, task.done = grid.cells, before, before
     waiting = deque[Chunk]()
     running: dict[Any, Chunk] = {}
     added = 0
@@ -138,6 +145,8 @@ def run(
                     continue
                 added += store.add(done.rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
                 pace.learn(chunk.groups, done.seconds)
+                if task is not None:
+                    task.advance(before + added)
                 if progress is not None:
                     progress(before + added, grid.cells)
     store.end(grid.name)
@@ -190,7 +199,7 @@ def sweep(
     cluster: str | None = None,
     limit: int = LIMIT,
     retry: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     problem: Any = None,
     **keys: Any,
 ) -> pd.DataFrame:
@@ -215,21 +224,22 @@ def sweep(
         The maximum number of cells.
     retry : bool
         Rerun cells that failed before.
-    progress : callable, optional
-        Called with the number of cells done and the total.
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is called with the number of cells done and the total.
 
     >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
     """
-    if progress is not None and not callable(progress):
-        raise InputTypeError(f"progress must be a function of two counts, got {checks.shown(progress)}")
+    task = _progress.of_call(progress, "sweep", unit="cells", takes="two counts")
     retry = checks.flag("retry", retry)
     grid = Grid.of(keys, checks.whole("limit", limit, at_least=1), problem)
     grid.check()
     make = executor(grid, threads=threads, workers=workers, cluster=cluster)
-    with Store.writing(store, axes.RESULTS) as kept:
+    with task, Store.writing(store, axes.RESULTS) as kept:
         if kept.damage:
             warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; recomputing the lost rows", stacklevel=2)
-        run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=progress)
+        report = progress if callable(progress) else None
+        run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=report, task=task)
         return rows_of(grid, kept)
 
 

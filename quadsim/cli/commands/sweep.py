@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from quadsim import keys
+from quadsim import _progress, keys
 from quadsim.cli import arguments, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
@@ -139,8 +139,9 @@ def _show_plan(plan: Plan, path: Path, stream: TextIO) -> None:
     if plan.stale:
         reasons = "; ".join(plan.reasons[:MAX_REASONS])
         lines.append(f"{plan.stale:,} cells were computed by other code and are computed again ({reasons})")
-    for line in lines:
-        print(printable(line, MAX_LINE_SHOWN), file=stream, flush=True)
+    with _progress.hidden():
+        for line in lines:
+            print(printable(line, MAX_LINE_SHOWN), file=stream, flush=True)
 
 
 def _many(count: int, what: str) -> str:
