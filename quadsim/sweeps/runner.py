@@ -16,11 +16,11 @@ from quadsim._processes import WorkerDiedError
 from quadsim._progress import Task
 from quadsim._validation import InputError
 from quadsim.engine.solver import cores
-from quadsim.sweeps import axes, execute, runtime_model
+from quadsim.sweeps import axes, execute, pilot
 from quadsim.sweeps.executors import Chunk, Executor, ProcessExecutor, ThreadExecutor
 from quadsim.sweeps.grid import LIMIT, Grid, Group
 from quadsim.sweeps.reuse import reuse
-from quadsim.sweeps.runtime_model import Pace
+from quadsim.sweeps.runtime_model import Pace, Remaining
 from quadsim.sweeps.store.database import Store
 from quadsim.sweeps.store.verify import KEY_HALF
 
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]  # cells done, cells in total
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep would do: ``done`` cells are in the store; ``seconds`` is an upper estimate for the others.
+    """What a sweep would do: ``done`` cells are in the store; ``seconds`` is the expected time of the others.
 
     ``stale`` cells were computed by other code and will be recomputed, for ``reasons``.
     """
@@ -65,8 +65,13 @@ class Plan:
         }
 
 
-def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, retry: bool = False) -> Plan:
-    """What the sweep of this grid would do, given a store. One problem is built as a check; nothing is run."""
+def plan(
+    grid: Grid, store: Store | None = None, *, workers: int | None = None, threads: bool = True, retry: bool = False
+) -> Plan:
+    """What the sweep of this grid would do, given a store, on ``workers`` threads or processes.
+
+    A sample of cells is timed for up to a second; nothing is stored.
+    """
     grid.check()
     workers = workers or default_threads(grid)
     done = stale = 0
@@ -79,7 +84,8 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
             halves = {key[:KEY_HALF] for key in stored}
             stale = sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
             reasons = tuple(reuse(store).stale) if stale else ()
-    return Plan(grid, done, workers, runtime_model.expected(grid, grid.cells - done) / workers, stale, reasons)
+    seconds = pilot.expected_seconds(grid, grid.cells - done, workers, threads=threads)
+    return Plan(grid, done, workers, seconds, stale, reasons)
 
 
 def default_threads(grid: Grid) -> int:
@@ -116,9 +122,10 @@ def run(
         done=before,
         codes=grid.codes(),
     )
-    pace = Pace(grid)
+    pace, left = Pace(grid), Remaining(grid, before)
     if task is not None:
         task.total, task.start, task.done = grid.cells, before, before
+        task.seconds_left = left.seconds
     waiting = deque[Chunk]()
     running: dict[Any, Chunk] = {}
     added = 0
@@ -145,6 +152,7 @@ def run(
                     continue
                 added += store.add(done.rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
                 pace.learn(chunk.groups, done.seconds)
+                left.learn(chunk.groups, done.rows, done.seconds)
                 if task is not None:
                     task.advance(before + added)
                 if progress is not None:
