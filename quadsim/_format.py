@@ -40,6 +40,16 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
 
 
+def duration(seconds: float) -> str:
+    """`3 s`, `4 min 10 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 6000:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 360_000 else f"{whole / 86_400:,.0f} days"
+
+
 def scientific(value: float | None) -> str:
     """Two digits with exponent, for margins: 3.1e-16; empty for None, and no minus before zero."""
     return "" if value is None else f"{value or 0.0:.1e}"

@@ -88,7 +88,10 @@ def _run(line: arguments.CommandLine, module: Any) -> int:
     if getattr(module, "PARSE", True):
         arguments.check_keys(line, module.KEYS, settings=getattr(module, "SETTINGS", False))
         arguments.parse(line, module.KEYS)
-    return module.main(line) or 0
+    from quadsim import _progress
+
+    with _progress.Task(line.command, background=True):
+        return module.main(line) or 0
 
 
 def _prepare_streams() -> None:

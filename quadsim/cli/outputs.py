@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadsim import _progress
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import console
 from quadsim.sweeps.store.text import json_text
@@ -87,7 +88,9 @@ def report(line: CommandLine, result: Any, show: Callable[[Any], None], files: A
     The files are those given, or those that `save` added to the result.
     """
     if line.json:
-        print(to_json(result))
+        text = to_json(result)
+        with _progress.hidden():
+            print(text)
         return
     screen = console()
     show(screen)

@@ -72,16 +72,8 @@ def progress(count: int) -> Iterator[Callable[[int], Callable[[str, int, int], N
     with counter("%", 100) as show:
 
         def of(number: int) -> Callable[[str, int, int], None]:
-            before = 0.0  # the share of earlier rounds
+            from quadsim.comparison.evaluation import of_rounds
 
-            def update(phase: str, done: int, total: int) -> None:
-                nonlocal before
-                share = 1.0 if phase == "confirming" else 0.25  # of the rest: each round a quarter, the last one all
-                now = before + (1 - before) * share * done / total
-                show(round(100 * (number + now) / count), phase)
-                if done == total:
-                    before = now
-
-            return update
+            return of_rounds(lambda share, label: show(round(100 * (number + share) / count), label))
 
         yield of

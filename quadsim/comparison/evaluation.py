@@ -82,14 +82,13 @@ class EvaluationProtocol:
         draw: Draw,
         optimizers: list[Optimizer],
         seeds: list[int],
-        progress: Progress | None,
+        progress: Progress,
         label: str,
         *,
         whole: bool = False,
     ) -> Iterator[list[Trajectory]]:
         """The optimizers' runs, seed by seed; ``whole`` records the path even if the objective does not need it."""
         assert self.max_steps is not None
-        report = progress or (lambda label, done, total: None)
         record: int | str = self.record_every if whole or self.objective == "mean-log-loss" else self.max_steps
         tol, points = 0.0, self.max_steps // int(record) + 2
         if self.objective == "steps-to-tol":
@@ -105,11 +104,26 @@ class EvaluationProtocol:
                 record=record,
                 engine=self.engine,
                 threads=self.threads,
-                progress=lambda done: report(label, first + done, len(seeds)),  # noqa: B023
+                progress=lambda done: progress(label, first + done, len(seeds)),  # noqa: B023
                 **self.how,
             )
             for begin in range(0, len(runs), len(optimizers)):
                 yield list(runs[begin : begin + len(optimizers)])
+
+
+def of_rounds(show: Callable[[float, str], None]) -> Progress:
+    """Progress of rounds whose number is not known in advance: calls `show` with a share done and the label."""
+    before = 0.0  # the share of earlier rounds
+
+    def report(label: str, done: int, total: int) -> None:
+        nonlocal before
+        share = 1.0 if label == "confirming" else 0.25  # of the rest: each round a quarter, the last one all
+        now = before + (1 - before) * share * done / total
+        show(now, label)
+        if done == total:
+            before = now
+
+    return report
 
 
 def log_loss(run: Trajectory) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._quantiles import quantile
 from quadsim._random import refuse_seeds, seed_list
@@ -20,7 +21,7 @@ from quadsim.comparison import statistics, tables
 from quadsim.comparison.evaluation import Draw, EvaluationProtocol, Progress, cached_draw, diverged
 from quadsim.comparison.search import Search
 from quadsim.comparison.tables import Results
-from quadsim.comparison.tuning import Tuned, outcome, run_searches
+from quadsim.comparison.tuning import Tuned, outcome, reporter, run_searches
 from quadsim.optimizers import Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 
@@ -150,7 +151,7 @@ def compare(
     extend: int | None = None,
     level: float = 0.95,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **how: Any,
 ) -> Comparison:
     """Tune every optimizer on some draws of a problem, and compare them on others.
@@ -207,17 +208,12 @@ def compare(
         name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))
         for name, optimizer in named.items()
     }
-    run_searches(draw, list(searches.values()), tuning, protocol, progress)
-    tuned = {name: outcome(search, protocol) for name, search in searches.items()}
-
-    choices = {name: statistics.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
-    lanes = [(name, int(k)) for name, chosen in choices.items() for k in np.union1d(chosen, 0)]
-    leaders = [tuned[name].leaders[k][0] for name, k in lanes]
-    rows = protocol.runs(draw, leaders, confirm, progress, "confirming", whole=True)
-    results = {name: Results(len(tuned[name].leaders), len(confirm)) for name in named}
-    for index, row in enumerate(rows):
-        for (name, k), run in zip(lanes, row, strict=True):
-            results[name].add(k, index, run, protocol)
+    with _progress.of_call(progress, "compare", 1.0, takes="a label and two counts") as task:
+        report = reporter(progress, task)
+        run_searches(draw, list(searches.values()), tuning, protocol, report)
+        tuned = {name: outcome(search, protocol) for name, search in searches.items()}
+        choices = {name: statistics.choices([scores for _, scores in best.leaders]) for name, best in tuned.items()}
+        results = _confirmed(draw, tuned, choices, confirm, protocol, report)
     ids = {
         name: {
             "problem": first.name,
@@ -245,6 +241,24 @@ def compare(
         tuning_seeds=tuning,
     )
     return corrected([comparison])[0]
+
+
+def _confirmed(
+    draw: Draw,
+    tuned: dict[str, Tuned],
+    choices: dict[str, np.ndarray],
+    seeds: list[int],
+    protocol: EvaluationProtocol,
+    progress: Progress,
+) -> dict[str, Results]:
+    """The results on the confirmation seeds, of the best settings and of those that the bootstrap chose."""
+    lanes = [(name, int(k)) for name, chosen in choices.items() for k in np.union1d(chosen, 0)]
+    leaders = [tuned[name].leaders[k][0] for name, k in lanes]
+    results = {name: Results(len(best.leaders), len(seeds)) for name, best in tuned.items()}
+    for index, row in enumerate(protocol.runs(draw, leaders, seeds, progress, "confirming", whole=True)):
+        for (name, k), run in zip(lanes, row, strict=True):
+            results[name].add(k, index, run, protocol)
+    return results
 
 
 def corrected(made: Sequence[Comparison]) -> list[Comparison]:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim import _progress
 from quadsim import _validation as checks
+from quadsim._progress import Task
 from quadsim._random import refuse_seeds, seed_list
 from quadsim.comparison.evaluation import (
     Draw,
@@ -20,6 +22,7 @@ from quadsim.comparison.evaluation import (
     cached_draw,
     diverged,
     log_loss,
+    of_rounds,
     underflowed,
 )
 from quadsim.comparison.search import Search
@@ -195,7 +198,7 @@ def tune(
     statistic: str = "median",
     engine: str = "compiled",
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **how: Any,
 ) -> Tuned:
     """The best learning rate (and other settings) of an optimizer, over draws of a problem.
@@ -223,8 +226,9 @@ def tune(
         that fail on more than a quarter of the draws.
     engine : str
         As in `solve`: "auto" evaluates methods with a closed form without running steps.
-    progress : callable, optional
-        Called with (label of the round, seeds done, seeds in the round).
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is called with (label of the round, seeds done, seeds in the round).
     how :
         noise, schedule, start: as in `solve`.
 
@@ -236,12 +240,19 @@ def tune(
     checks.choice("statistic", statistic, FAILED_SHARE)
     draw = cached_draw(problem)
     search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"), statistic)
-    run_searches(draw, [search], seeds, protocol, progress)
+    with _progress.of_call(progress, f"tune {optimizer.name}", 1.0, takes="a label and two counts") as task:
+        run_searches(draw, [search], seeds, protocol, reporter(progress, task))
     return outcome(search, protocol)
 
 
+def reporter(progress: Any, task: Task) -> Progress:
+    """The function that the rounds of a call report to: the caller's, or one that fills the task."""
+    call = task.label
+    return progress if callable(progress) else of_rounds(lambda share, label: task.advance(share, f"{call}: {label}"))
+
+
 def run_searches(
-    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress | None
+    draw: Draw, searches: list[Search], seeds: list[int], protocol: EvaluationProtocol, progress: Progress
 ) -> None:
     """Run all searches to the end, round by round; the trials of all of them run in one batch on each draw."""
     while asked := [(search, trial) for search in searches for trial in search.ask()]:

@@ -16,6 +16,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._random import seed_list
 from quadsim._validation import InputError, InputTypeError
@@ -56,7 +57,7 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     noise: Noise | None = None,
     schedule: Schedule | str = "constant",
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Trajectory | Runs:
     """Run optimizers on a problem, or on the draws of a random problem.
 
@@ -88,8 +89,9 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         The factor on the learning rate at each step.
     threads : int, optional
         Threads for batches of compiled runs, or for the draws of a problem; as many as cores by default.
-    progress : callable, optional
-        With one problem, called with the step reached: about ten times a second by each batch of compiled runs, and
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is, with one problem, called with the step reached: about ten times a second by each batch of compiled runs, and
         by the search for the first passage of a closed form. With draws, called with the number of seeds done.
 
     Returns
@@ -120,8 +122,8 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         raise InputTypeError(f"noise must be a Noise, such as Noise(batch=3), got {checks.shown(noise)}")
     schedule = schedules.schedule(schedule)
     threads = cores() if threads is None else checks.whole("threads", threads, at_least=1)
-    if progress is not None and not callable(progress):
-        raise InputTypeError(f"progress must be a function of one whole number, got {checks.shown(progress)}")
+    task = _progress.of_call(progress, "solve", takes="one whole number")
+    report = progress if callable(progress) else None
     engines = [engine_for(item, engine, noise.any or schedule.changes) for item in optimizers]
     for item in optimizers:
         check_noise(item, noise)
@@ -133,12 +135,13 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
     def check(step: int) -> None:
         if cancelled.is_set():
             raise KeyboardInterrupt
-        if progress is not None and not drawn:
-            progress(step)
+        if report is not None and not drawn:
+            report(step)
 
     def solve_rows(quadratic: BlockQuadratic, rows: Iterable[int], threads: int) -> list[Trajectory]:
         noise.check(quadratic)
         job = Job(quadratic, max_steps, tol, record, noise, schedule, seeded, threads, check, cancelled)
+        job = job if drawn else replace(job, task=task)
         lanes = []
         for row in rows:
             errors = starts.errors(quadratic, row, seeds[row])
@@ -151,11 +154,18 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
             raise InputTypeError(f"problem(seed) must return a BlockQuadratic, got {checks.shown(quadratic)}")
         return solve_rows(quadratic, [row], 1)
 
-    if drawn:  # the first seed by itself, so that a rule that does not compile fails only once
-        by_seed = _map_on_threads(solve_seed, range(len(seeds)), threads, cancelled, alone=1, progress=progress)
-        runs = list(itertools.chain(*by_seed))
-    else:
-        runs = solve_rows(problem, range(len(seeds)), threads)
+    def count(done: int) -> None:
+        task.advance(done)
+        if report is not None:
+            report(done)
+
+    with task:
+        if drawn:  # the first seed by itself, so that a rule that does not compile fails only once
+            task.total, task.unit = len(seeds), "draws"
+            by_seed = _map_on_threads(solve_seed, range(len(seeds)), threads, cancelled, alone=1, progress=count)
+            runs = list(itertools.chain(*by_seed))
+        else:
+            runs = solve_rows(problem, range(len(seeds)), threads)
     several = starts.listed or _is_list(seed) or isinstance(seed, str) or not isinstance(optimizer, Optimizer)
     return Runs(tuple(runs)) if several else runs[0]
 
@@ -283,9 +293,11 @@ def closed_form_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     """Entry point of the closed-form engine; one run after the other, as closed forms hold the GIL."""
     options: dict[str, Any] = {"tol": job.tol, "record": job.record, "progress": job.progress}
     options["max_steps"] = step_limit("closed-form", job.max_steps, job.tol)
-    runs = []
+    runs: list[Trajectory] = []
     for lane in lanes:
         job.progress(0)
+        if job.task is not None:
+            job.task.label = f"solve: {lane.optimizer.label}, closed form {len(runs) + 1} of {len(lanes)}"
         seed = lane.seed if job.seeded else None
         runs.append(closed_form.run(job.problem, lane.optimizer, lane.error, seed, **options))
     return runs
@@ -301,8 +313,26 @@ def compiled_runs(job: Job, lanes: list[Lane]) -> list[Trajectory]:
     batches = batching.cut(lanes, job.threads)
     threads = min(job.threads, len(batches))
     if threads == 1:
-        done = [batching.run(job, batch) for batch in batches]
+        done = [_run_batch(job, batches, number) for number in range(len(batches))]
     else:
-        done = _map_on_threads(lambda batch: batching.run(job, batch), batches, threads, job.cancelled)
+        numbers = range(len(batches))
+        done = _map_on_threads(lambda number: _run_batch(job, batches, number), numbers, threads, job.cancelled)
     runs = dict(zip(itertools.chain(*batches), itertools.chain(*done), strict=True))
     return [replace(runs[lane], lr_from=origin) for lane, origin in zip(lanes, origins, strict=True)]
+
+
+def _run_batch(job: Job, batches: list[list[Lane]], number: int) -> list[Trajectory]:
+    """Run one of the batches; the steps that it reports count for its share of the call."""
+    if job.task is None:
+        return batching.run(job, batches[number])
+    task, report, reported = job.task, job.task.part(number, len(batches)), job.progress
+    label = f"solve: {batches[number][0].optimizer.label}"
+
+    def progress(step: int) -> None:
+        report(step / max(job.max_steps, 1))
+        task.label = f"{label}, step {step:,}" if len(batches) == 1 else label
+        reported(step)
+
+    done = batching.run(replace(job, progress=progress), batches[number])
+    report(1.0)
+    return done

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._random import checked_seed, stream
 from quadsim._validation import InputError, InputTypeError
@@ -61,7 +63,7 @@ def measure(
     settings: Mapping[str, Any] | None = None,
     command: str | None = None,
     state: Callable[[str], None] | None = None,
-    progress: Callable[[Stage], None] | None = None,
+    progress: Callable[[Stage], None] | bool | None = None,
 ) -> Measured:
     """Spectra of the blocks of any network, under any loss.
 
@@ -84,8 +86,11 @@ def measure(
         continuing.
     command : str, optional
         The command line that repeats the measurement, for the provenance.
-    state, progress : callable, optional
-        `state` is called with status messages, `progress` with a `Stage` after every product.
+    state : callable, optional
+        Called with status messages.
+    progress : bool or callable, optional
+        By default progress is shown on standard error; False shows nothing. A function is called with a `Stage` after
+        every product.
     """
     log = state or (lambda message: None)
     lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)
@@ -108,12 +113,13 @@ def measure(
         "dtype": str(module.get_parameter(next(iter(names.values()))).dtype).removeprefix("torch."),
         "versions": {"quadsim": version("quadsim"), "torch": torch.__version__, "numpy": np.__version__},
     }
-    with checkpoint.locked(path):
+    task = _progress.of_call(progress, "measure", 1.0, takes="one Stage")
+    with task, checkpoint.locked(path):
         measured = checkpoint.begin(path, overwrite, name or type(module).__name__, fixed, names, command)
         left = {block: name for block, name in names.items() if checkpoint.probes_of(measured, block) < probes}
         memory.check(module, outputs, loss, curvature, left, lanczos_steps, log)
         measured = checkpoint.with_loss(measured, value(module, outputs, loss, seed=seed), path)
-        clock = _Clock(len(left), probes, lanczos_steps, progress)
+        clock = _Clock(len(left), probes, lanczos_steps, progress if callable(progress) else partial(_show, task))
         for index, (block, parameter_name) in enumerate(left.items()):
             parameter = module.get_parameter(parameter_name)
             with operator(module, parameter_name, outputs, loss, curvature=curvature, seed=seed) as product:
@@ -147,6 +153,12 @@ def _check_rule(block: str, rule: Quadrature, curvature: str, path: Path | None)
         return
     saved = f"; earlier results are in {path}" if path is not None and path.exists() else ""
     raise InputError(f"block {block}: {problem}{saved}")
+
+
+def _show(task: _progress.Task, stage: Stage) -> None:
+    """Show a stage where the caller gave no function for it."""
+    task.advance(stage.done, f"{stage.block}, probe {stage.probe + 1} of {stage.probes}")
+    task.seconds_left = lambda: stage.seconds_left
 
 
 class _Clock:

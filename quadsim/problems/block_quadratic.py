@@ -14,6 +14,7 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim import spectra
+from quadsim._progress import shows_progress
 from quadsim._random import checked_seed
 from quadsim._validation import InputError, InputTypeError
 from quadsim.problems import linear_algebra
@@ -60,6 +61,7 @@ class BlockQuadratic:
     kappa_map: spectra.KappaMap | None = None
 
     @classmethod
+    @shows_progress("building the problem")
     def from_spectra(
         cls,
         eigenvalues: Sequence[Any],

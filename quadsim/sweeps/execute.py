@@ -105,7 +105,13 @@ def _run(facts: Facts, cells: list[Cell], check: Check | None) -> list[Row]:
 def _solve(facts: Facts, cells: list[Cell], check: Check | None) -> Sequence[Trajectory]:
     """The runs of cells with the same options."""
     optimizers, options = [cell.optimizer for cell in cells], cells[0].options
-    common: dict[str, Any] = {"seed": facts.seed, "record": "coarse", "threads": 1, "progress": check, **options}
+    common: dict[str, Any] = {
+        "seed": facts.seed,
+        "record": "coarse",
+        "threads": 1,
+        "progress": check or False,
+        **options,
+    }
     return solver.solve(facts.problem, optimizers, e0=facts.start(common.pop("start"))[0], **common)
 
 

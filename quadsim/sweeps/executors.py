@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
+from quadsim import _progress
 from quadsim._processes import NoWorkersError, ProcessPool
 from quadsim._validation import InputError
 from quadsim.engine.compiled import kernel_cache
@@ -79,7 +80,8 @@ def run_in_worker(groups: list[Group], keys: dict[str, str], mark: str) -> Done:
     grid = _grid(tuple(keys.items()))
     if grid.mark != mark:
         raise InputError("its quadsim, packages, rules or measured spectra differ from those here")
-    return run_chunk(groups, grid.deck)
+    with _progress.Task("a chunk of a sweep", silent=True):  # the parent shows the sweep
+        return run_chunk(groups, grid.deck)
 
 
 @functools.lru_cache(maxsize=4)

@@ -39,7 +39,7 @@ from quadsim.sweeps.import_graph import DIGITS, PACKAGE, REGISTRY, hashed, in_pa
 from quadsim.sweeps.store.verify import KEY_HALF
 
 EXECUTE, COMPILED = f"{PACKAGE}.sweeps.execute", f"{PACKAGE}.engine.compiled"
-NOT_COUNTED = {PACKAGE, REGISTRY}  # modules
+NOT_COUNTED = {PACKAGE, REGISTRY, f"{PACKAGE}._progress"}  # modules
 DRAWING = (f"{PACKAGE}.plots", f"{PACKAGE}._display")  # packages that results import to show themselves
 UNVERSIONED_PACKAGES = {"pandas", "filelock"}  # compute no result
 MAX_SPECTRA_BYTES = 2**28  # of a file of spectra

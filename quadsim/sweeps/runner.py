@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._processes import WorkerDiedError
-from quadsim._validation import InputError, InputTypeError
+from quadsim._progress import Task
+from quadsim._validation import InputError
 from quadsim.engine.solver import cores
-from quadsim.sweeps import axes, execute, runtime_model
+from quadsim.sweeps import axes, execute, pilot
 from quadsim.sweeps.executors import Chunk, Executor, ProcessExecutor, ThreadExecutor
 from quadsim.sweeps.grid import LIMIT, Grid, Group
 from quadsim.sweeps.reuse import reuse
-from quadsim.sweeps.runtime_model import Pace
+from quadsim.sweeps.runtime_model import Pace, Remaining
 from quadsim.sweeps.store.database import Store
 from quadsim.sweeps.store.verify import KEY_HALF
 
@@ -32,7 +34,7 @@ Progress = Callable[[int, int], None]  # cells done, cells in total
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep would do: ``done`` cells are in the store; ``seconds`` is an upper estimate for the others.
+    """What a sweep would do: ``done`` cells are in the store; ``seconds`` is the expected time of the others.
 
     ``stale`` cells were computed by other code and will be recomputed, for ``reasons``.
     """
@@ -63,8 +65,13 @@ class Plan:
         }
 
 
-def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, retry: bool = False) -> Plan:
-    """What the sweep of this grid would do, given a store. One problem is built as a check; nothing is run."""
+def plan(
+    grid: Grid, store: Store | None = None, *, workers: int | None = None, threads: bool = True, retry: bool = False
+) -> Plan:
+    """What the sweep of this grid would do, given a store, on ``workers`` threads or processes.
+
+    A sample of cells is timed for up to a second; nothing is stored.
+    """
     grid.check()
     workers = workers or default_threads(grid)
     done = stale = 0
@@ -77,7 +84,8 @@ def plan(grid: Grid, store: Store | None = None, *, workers: int | None = None, 
             halves = {key[:KEY_HALF] for key in stored}
             stale = sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
             reasons = tuple(reuse(store).stale) if stale else ()
-    return Plan(grid, done, workers, runtime_model.expected(grid, grid.cells - done) / workers, stale, reasons)
+    seconds = pilot.expected_seconds(grid, grid.cells - done, workers, threads=threads)
+    return Plan(grid, done, workers, seconds, stale, reasons)
 
 
 def default_threads(grid: Grid) -> int:
@@ -94,8 +102,11 @@ def run(
     versions: dict[str, str] | None = None,
     retry: bool = False,
     progress: Progress | None = None,
+    task: Task | None = None,
 ) -> int:
     """Run the cells missing from the store, and return their number. Rows are committed when their chunk is done.
+
+    ``task`` is shown; `progress` is called with the cells done and the total.
 
     With ``retry``, cells that failed before are run again.
     """
@@ -111,7 +122,10 @@ def run(
         done=before,
         codes=grid.codes(),
     )
-    pace = Pace(grid)
+    pace, left = Pace(grid), Remaining(grid, before)
+    if task is not None:
+        task.total, task.start, task.done = grid.cells, before, before
+        task.seconds_left = left.seconds
     waiting = deque[Chunk]()
     running: dict[Any, Chunk] = {}
     added = 0
@@ -138,6 +152,9 @@ def run(
                     continue
                 added += store.add(done.rows, axes.COLUMN_DEFAULTS, sweep=grid.name)
                 pace.learn(chunk.groups, done.seconds)
+                left.learn(chunk.groups, done.rows, done.seconds)
+                if task is not None:
+                    task.advance(before + added)
                 if progress is not None:
                     progress(before + added, grid.cells)
     store.end(grid.name)
@@ -190,7 +207,7 @@ def sweep(
     cluster: str | None = None,
     limit: int = LIMIT,
     retry: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     problem: Any = None,
     **keys: Any,
 ) -> pd.DataFrame:
@@ -215,21 +232,22 @@ def sweep(
         The maximum number of cells.
     retry : bool
         Rerun cells that failed before.
-    progress : callable, optional
-        Called with the number of cells done and the total.
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is called with the number of cells done and the total.
 
     >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
     """
-    if progress is not None and not callable(progress):
-        raise InputTypeError(f"progress must be a function of two counts, got {checks.shown(progress)}")
+    task = _progress.of_call(progress, "sweep", unit="cells", takes="two counts")
     retry = checks.flag("retry", retry)
     grid = Grid.of(keys, checks.whole("limit", limit, at_least=1), problem)
     grid.check()
     make = executor(grid, threads=threads, workers=workers, cluster=cluster)
-    with Store.writing(store, axes.RESULTS) as kept:
+    with task, Store.writing(store, axes.RESULTS) as kept:
         if kept.damage:
             warnings.warn(f"{kept.path} was damaged: {kept.damage.sentence()}; recomputing the lost rows", stacklevel=2)
-        run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=progress)
+        report = progress if callable(progress) else None
+        run(grid, kept, executor=make() if make is not None else None, retry=retry, progress=report, task=task)
         return rows_of(grid, kept)
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from quadsim._progress import shows_progress
 from quadsim._validation import InputError
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.linear_algebra import symmetric_matrix
 
 
+@shows_progress("kappa_eff")
 def kappa_eff(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> float:
     """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a)."""
     low, high = scaled_ends(problem, w0, e0=e0)
@@ -54,6 +56,7 @@ def start_error(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> n
     return problem.error_of(w0, e0)
 
 
+@shows_progress("scaling_bounds")
 def scaling_bounds(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
     """(lower, upper) of κ_eff, with a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l (2e).
 
@@ -79,6 +82,7 @@ def block_scaling_bound(problem: BlockQuadratic, w0: Any = None, *, e0: Any = No
     return float(np.max(kappas * largest) / least.min()), float(largest.max() / least.min() * kappas.max())
 
 
+@shows_progress("jacobi_kappas")
 def jacobi_kappas(problem: BlockQuadratic) -> tuple[float, ...]:
     """Each block's condition number after the unit-diagonal scaling; at most n_l times the best diagonal one (2e).
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim import _validation as checks
+from quadsim._progress import shows_progress
 from quadsim._validation import InputError
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import checked_block
@@ -73,6 +74,7 @@ class FloorBounds:
         return pd.DataFrame(list(asdict(self).items()), columns=["bound", "value"])
 
 
+@shows_progress("floor_bounds")
 def floor_bounds(problem: BlockQuadratic, lr: float, beta2: float) -> FloorBounds:
     """Bounds around the floor of Adam with β1 = 0; see `FloorBounds` (5b, 5e, 5f)."""
     unit, beta2, sdp = _unit(lr, 0.0), _beta2(beta2), sdp_value(problem)

@@ -8,6 +8,7 @@ import numpy as np
 
 from quadsim import _validation as checks
 from quadsim._blas import on_one_thread
+from quadsim._progress import shows_progress
 from quadsim._validation import InputError, InputTypeError, shown
 from quadsim.engine.closed_form import exact as closed_form
 from quadsim.engine.closed_form.modes import Modes
@@ -151,6 +152,7 @@ def lower_bound(problem: BlockQuadratic) -> float:
     return best_rate(problem.kappa, "gd")
 
 
+@shows_progress("slowest_start")
 @on_one_thread
 def slowest_start(problem: BlockQuadratic, measure: str = "loss") -> np.ndarray:
     """A start from which GD with *any* constant lr keeps loss[t+1]/loss[t] ≥ ((κ−1)/(κ+1))² for every t (tight, 1b).

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim._blas import on_one_thread
+from quadsim._progress import shows_progress
 from quadsim._validation import InputError
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import checked_block
@@ -75,6 +76,7 @@ class SDPValue:
         return max(0.0, self.upper - self.value) / self.upper if self.upper > 0 else 0.0
 
 
+@shows_progress("sdp_value")
 @on_one_thread
 def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
     """SDP(H) of a problem, or of one symmetric positive semidefinite block, with its certificate (exact to `gap`, 5).

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from quadsim import keys
+from quadsim import _progress, keys
 from quadsim._validation import InputError
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
@@ -94,4 +94,5 @@ def _facts(measured: Measured) -> dict[str, Any]:
 
 def print_line(sentence: str) -> None:
     """Print one line to standard error, above the progress bar."""
-    print(sentence, file=sys.stderr, flush=True)
+    with _progress.hidden():
+        print(sentence, file=sys.stderr, flush=True)

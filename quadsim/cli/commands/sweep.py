@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from quadsim import keys
+from quadsim import _progress, keys
 from quadsim.cli import arguments, fair, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
@@ -66,7 +66,8 @@ def main(line: CommandLine) -> int:
     grid.check()
 
     def plan_for(store: Store | None) -> Plan:
-        return runner.plan(grid, store, workers=_workers(values), retry=values["retry"])
+        in_threads = "workers" not in values and "cluster" not in values
+        return runner.plan(grid, store, workers=_workers(values), threads=in_threads, retry=values["retry"])
 
     path = Path(values["store"]) if "store" in values else _default_path(texts)
     exists = ("store" in values or FOLDER.exists()) and store_exists(path)
@@ -96,6 +97,7 @@ def main(line: CommandLine) -> int:
                     versions=_artifacts.versions(),
                     retry=values["retry"],
                     progress=lambda done, _: show(done),
+                    task=show.task,  # type: ignore[attr-defined]
                 )
         except (KeyboardInterrupt, ExecutorLostError) as error:
             interrupted = isinstance(error, KeyboardInterrupt)
@@ -135,14 +137,14 @@ def _show_plan(plan: Plan, path: Path, stream: TextIO) -> None:
     ]
     for reason, count in grid.left_out.items():
         lines.append(f"left out: {_many(count, 'combination')} ({reason})")
-    bound = "at most " if compiled else ""
     left = f"{plan.done:,} are done, {grid.cells - plan.done:,} to do" if plan.done else "new cells"
-    lines.append(f"store {path}: {left}, {bound}about {duration(plan.seconds)} expected")
+    lines.append(f"store {path}: {left}, about {duration(plan.seconds)} expected")
     if plan.stale:
         reasons = "; ".join(plan.reasons[:MAX_REASONS])
         lines.append(f"{plan.stale:,} cells were computed by other code and are computed again ({reasons})")
-    for line in lines:
-        print(printable(line, MAX_LINE_SHOWN), file=stream, flush=True)
+    with _progress.hidden():
+        for line in lines:
+            print(printable(line, MAX_LINE_SHOWN), file=stream, flush=True)
 
 
 def _many(count: int, what: str) -> str:
@@ -155,7 +157,7 @@ def _print_plan(line: CommandLine, plan: Plan, path: Path) -> int:
         print(outputs.to_json({"store": str(path), **plan.row()}))
     else:
         _show_plan(plan, path, sys.stdout)
-        print("nothing was run: leave out --dry-run to run it")
+        print("nothing was run but a sample, for its time: leave out --dry-run to run it")
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quadsim import _progress
 from quadsim import _validation as checks
 from quadsim._blas import on_one_thread
 from quadsim._validation import InputError, InputTypeError
@@ -40,7 +41,7 @@ def exact(
     max_steps: int | None = None,
     tol: float | None = None,
     record: str | int = "log",
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | bool | None = None,
 ) -> Trajectory:
     """The trajectory of `solve`, in closed form, at any steps: for GD, BlockGD, HeavyBall, Nesterov and FrozenAdam.
 
@@ -55,8 +56,9 @@ def exact(
         As in `solve`.
     max_steps : int, optional
         The last step to take; as many as needed by default, up to 10¹².
-    progress : callable, optional
-        Called with the step that the search for the first passage has reached; not called without a search.
+    progress : bool or callable, optional
+        By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
+        is called with the step that the search for the first passage has reached; not called without a search.
 
     Notes
     -----
@@ -82,7 +84,10 @@ def exact(
     drawn = w0 is None and e0 is None
     error = problem.initial_error(seed) if drawn else problem.error_of(w0, e0)
     used = seed if drawn else None
-    return run(problem, optimizer, error, used, at=at, max_steps=max_steps, tol=tol, record=record, progress=progress)
+    label = f"exact: {getattr(optimizer, 'label', 'an optimizer')}"
+    with _progress.of_call(progress, label, unit="steps searched", takes="one whole number") as task:
+        report: Any = progress if callable(progress) else task.advance
+        return run(problem, optimizer, error, used, at=at, max_steps=max_steps, tol=tol, record=record, progress=report)
 
 
 @on_one_thread

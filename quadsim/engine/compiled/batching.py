@@ -141,3 +141,20 @@ def _slower_forms(fastest: Form) -> list[Form]:
         and (form.width == 1 or (form.width >= fastest.width and form.shared_settings <= fastest.shared_settings))
     ]
     return sorted(usable, key=lambda form: (form.noisy, form.width < fastest.width, form.width, -form.shared_settings))
+
+
+def cold_forms(
+    optimizers: list[Optimizer], noisy: bool, max_steps: int, work_per_step: int, seconds: float
+) -> set[Form]:
+    """The forms that runs of these optimizers will compile, given the seconds that all such runs take together."""
+    kind, missing = type(optimizers[0]), set()
+    width = next((width for width in WIDTHS if len(optimizers) <= width), WIDE_WIDTH)
+    fastest = Form(width, noisy, _share_settings([Lane(one, np.zeros(0), 0) for one in optimizers]))
+    if compiler.is_compiled(kind, *fastest):
+        return missing
+    small = max_steps * WIDE_WIDTH * work_per_step < MAX_SMALL_WORK
+    if small and not any(compiler.is_compiled(kind, *form) for form in _slower_forms(fastest)):
+        missing.add(Form(1, noisy, True))
+    if not small or seconds > MAX_SLOWER_SECONDS:
+        missing.add(fastest)
+    return missing

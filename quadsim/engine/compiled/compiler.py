@@ -13,10 +13,11 @@ import os
 import pickle
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import ModuleType
 from typing import Any
 
+from quadsim import _progress
 from quadsim.engine.compiled import kernel_cache
 from quadsim.engine.compiled.kernel_source import kernel_text
 from quadsim.optimizers import Optimizer, rule_errors
@@ -30,7 +31,8 @@ def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_s
     with _lock:
         text = kernel_text(optimizer, width, noisy, shared_settings)
         try:
-            module = _kernel(text)
+            with _notice(optimizer.name, text):
+                module = _kernel(text)
         except Exception as error:
             rule_errors.explain(optimizer, error)
             raise
@@ -42,6 +44,13 @@ def is_compiled(optimizer: type[Optimizer], width: int, noisy: bool = False, sha
     """Whether this process or the cache has the kernel."""
     text = kernel_text(optimizer, width, noisy, shared_settings)
     return text in _compiled or kernel_cache.has(_identity(text))
+
+
+def _notice(name: str, text: str) -> Any:
+    """Say that the kernel is compiled, if it will be."""
+    if text in _compiled or kernel_cache.has(_identity(text)):
+        return nullcontext()
+    return _progress.compiling(name, cached=kernel_cache.check_folder())
 
 
 @functools.cache

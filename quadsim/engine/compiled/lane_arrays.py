@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quadsim._progress import Task
 from quadsim.engine.compiled.kernel_source import requested_names, setting_names
 from quadsim.engine.trajectory import DIVERGENCE_FACTOR, Status, Trajectory, record_marks
 from quadsim.optimizers import Optimizer
@@ -49,6 +50,7 @@ class Job:
     threads: int
     progress: Progress  # raises KeyboardInterrupt if the call was cancelled
     cancelled: Event
+    task: Task | None = None  # of the call, if it is one problem's
 
 
 class LaneArrays:
