@@ -63,7 +63,6 @@ def single_lane_kernel(optimizer: type[Optimizer], noisy: bool) -> Any:
     return kernel(optimizer, 1, noisy, generic=not is_compiled(optimizer, 1, noisy))
 
 
-@functools.cache
 def _with_rule(text: str, rule: str) -> ModuleType:
     """The generic kernel of a text with the address of a rule, which must stay loaded."""
     kernel, library = _kernel(text), _kernel(rule)
