@@ -13,9 +13,9 @@ import quadsim
 
 PACKAGE = Path(quadsim.__file__).parent
 ORDER = [
-    "_discovery", "_validation", "_parsing", "_random", "_quantiles", "_format", "_progress_bars", "_progress", "_source",
-    "keys", "_blas", "_files", "_processes", "plots", "_display", "_artifacts", "spectra", "problems", "optimizers",
-    "engine", "theory", "claims", "comparison", "sweeps", "reproduce", "hessian", "bench", "cli", "__main__",
+    "_discovery", "_validation", "_parsing", "_random", "_quantiles", "_format", "_progress_bars", "_progress",
+    "_source", "keys", "_blas", "_files", "_processes", "plots", "_display", "_artifacts", "spectra", "problems",
+    "optimizers", "engine", "theory", "claims", "comparison", "sweeps", "reproduce", "hessian", "bench", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from quadsim._validation import InputError
 
 PREFIX = "quadsim_rule_"  # of functions and constants in the text
 MODULES = {np: "quadsim_numpy", math: "quadsim_math"}  # imported under names that rules do not use
-HEADER = "".join(f"import {module.__name__} as {name}\n" for module, name in MODULES.items())
+HEADER = "import numpy as np\n" + "".join(f"import {module.__name__} as {name}\n" for module, name in MODULES.items())
 MAX_MESSAGE = 190  # characters, so that a line with the program's name stays below 200
 MIN_QUOTE = 20  # characters of the quoted line; fewer would not help
 

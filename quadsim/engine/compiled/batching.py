@@ -121,15 +121,16 @@ def _share_settings(batch: list[Lane]) -> bool:
 
 
 def _available_form(job: Job, kind: type[Optimizer], fastest: Form) -> Form:
-    """The fastest form; for a small job one that is compiled already, or the one for single lanes.
+    """The fastest form; for a small job one that is compiled already, or the generic one.
 
-    Compiling takes seconds. So small jobs use compiled forms until they have spent MAX_SLOWER_SECONDS in them.
+    Compiling takes seconds, for the rule of a generic kernel a fraction of one. So small jobs use these kernels until
+    they have spent MAX_SLOWER_SECONDS in them.
     """
     small = job.max_steps * WIDE_WIDTH * _work_per_step(job) < MAX_SMALL_WORK
     if not small or _slower_seconds[kind, fastest] > MAX_SLOWER_SECONDS:
         return fastest
-    single = Form(1, fastest.noisy, True)
-    return next((form for form in _slower_forms(fastest) if compiler.is_compiled(kind, *form)), single)
+    compiled = (form for form in _slower_forms(fastest) if compiler.is_compiled(kind, *form))
+    return next(compiled, Form(1, fastest.noisy, generic=True))
 
 
 def _slower_forms(fastest: Form) -> list[Form]:
@@ -140,7 +141,10 @@ def _slower_forms(fastest: Form) -> list[Form]:
         if form.noisy >= fastest.noisy
         and (form.width == 1 or (form.width >= fastest.width and form.shared_settings <= fastest.shared_settings))
     ]
-    return sorted(usable, key=lambda form: (form.noisy, form.width < fastest.width, form.width, -form.shared_settings))
+    return sorted(
+        usable,
+        key=lambda form: (form.generic, form.noisy, form.width < fastest.width, form.width, -form.shared_settings),
+    )
 
 
 def cold_forms(
@@ -154,7 +158,7 @@ def cold_forms(
         return missing
     small = max_steps * WIDE_WIDTH * work_per_step < MAX_SMALL_WORK
     if small and not any(compiler.is_compiled(kind, *form) for form in _slower_forms(fastest)):
-        missing.add(Form(1, noisy, True))
+        missing.add(Form(1, noisy, generic=True))
     if not small or seconds > MAX_SLOWER_SECONDS:
         missing.add(fastest)
     return missing

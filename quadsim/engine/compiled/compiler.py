@@ -8,31 +8,39 @@ are compiled in each process.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import os
 import pickle
 import sys
 import threading
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from types import ModuleType
 from typing import Any
 
 from quadsim import _progress
 from quadsim.engine.compiled import kernel_cache
-from quadsim.engine.compiled.kernel_source import kernel_text
+from quadsim.engine.compiled.kernel_source import generic_text, kernel_text, rule_text
 from quadsim.optimizers import Optimizer, rule_errors
 
 _lock = threading.Lock()  # numba compiles one kernel at a time
 _compiled: set[str] = set()  # texts of the kernels that this process has
 
 
-def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> Any:
-    """The compiled kernel of `kernel_source.kernel_text`: a module with `begin` and `advance`."""
+def kernel(
+    optimizer: type[Optimizer],
+    width: int,
+    noisy: bool = False,
+    shared_settings: bool = True,
+    generic: bool = False,
+) -> Any:
+    """The compiled kernel of `kernel_source.kernel_text`: a module with `begin`, `advance` and `rule_address`."""
     with _lock:
-        text = kernel_text(optimizer, width, noisy, shared_settings)
+        text = generic_text(optimizer, noisy) if generic else kernel_text(optimizer, width, noisy, shared_settings)
         try:
             with _notice(optimizer.name, text):
-                module = _kernel(text)
+                module = _with_rule(text, rule_text(optimizer)) if generic else _kernel(text)
         except Exception as error:
             rule_errors.explain(optimizer, error)
             raise
@@ -40,9 +48,15 @@ def kernel(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_s
         return module
 
 
-def is_compiled(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> bool:
-    """Whether this process or the cache has the kernel."""
-    text = kernel_text(optimizer, width, noisy, shared_settings)
+def is_compiled(
+    optimizer: type[Optimizer],
+    width: int,
+    noisy: bool = False,
+    shared_settings: bool = True,
+    generic: bool = False,
+) -> bool:
+    """Whether this process or the cache has the kernel; of a generic one all but the rule, which compiles quickly."""
+    text = generic_text(optimizer, noisy) if generic else kernel_text(optimizer, width, noisy, shared_settings)
     return text in _compiled or kernel_cache.has(_identity(text))
 
 
@@ -51,6 +65,21 @@ def _notice(name: str, text: str) -> Any:
     if text in _compiled or kernel_cache.has(_identity(text)):
         return nullcontext()
     return _progress.compiling(name, cached=kernel_cache.check_folder())
+
+
+def single_lane_kernel(optimizer: type[Optimizer], noisy: bool) -> Any:
+    """A kernel for a single lane: the inlined one if it is compiled, otherwise the generic one."""
+    return kernel(optimizer, 1, noisy, generic=not is_compiled(optimizer, 1, noisy))
+
+
+def _with_rule(text: str, rule: str) -> ModuleType:
+    """The generic kernel of a text with the address of a rule, which must stay loaded."""
+    kernel, library = _kernel(text), _kernel(rule)
+    [compiled] = library.apply_rule.overloads.values()
+    module = ModuleType(kernel.__name__)
+    address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    vars(module).update(vars(kernel) | {"rule_address": address, "rule": library})
+    return module
 
 
 @functools.cache
@@ -74,9 +103,18 @@ def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes
     """
     from numba.core import serialize
 
+    with _paused_collection():
+        module, caches = _load_or_compile(text, content)
+    if content is None and all(cache.reduced is not None for cache in caches.values()):
+        content = serialize.dumps({name: cache.reduced for name, cache in caches.items()})
+    return module, content
+
+
+def _load_or_compile(text: str, content: bytes | None) -> tuple[ModuleType, dict[str, _FunctionCache]]:
     module = ModuleType(f"quadsim_kernel_{_fingerprint(text)[:20]}")
     sys.modules[module.__name__] = module  # numba finds the module of a loaded function by its name
     exec(compile(text, "<quadsim kernel>", "exec", dont_inherit=True), module.__dict__)  # annotations are types
+    module.rule_address = 0
     loaded = None if content is None else pickle.loads(content)
     caches = {name: _FunctionCache(None if loaded is None else loaded[name]) for name in module.SIGNATURES}
     for name, signature in module.SIGNATURES.items():
@@ -84,9 +122,19 @@ def _compile(text: str, content: bytes | None = None) -> tuple[ModuleType, bytes
         function._cache = caches[name]
         function.compile(signature)
         function.disable_compile()  # arguments of other types raise TypeError
-    if content is None and all(cache.reduced is not None for cache in caches.values()):
-        content = serialize.dumps({name: cache.reduced for name, cache in caches.items()})
-    return module, content
+    return module, caches
+
+
+@contextmanager
+def _paused_collection() -> Iterator[None]:
+    """Without cyclic garbage collection, which takes a tenth of the time: compiling allocates many small objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _FunctionCache:

@@ -1,8 +1,9 @@
-"""The text of a kernel: four templates with an optimizer's rule inserted.
+"""The text of a kernel: templates with an optimizer's rule inserted.
 
 The templates are `kernel_parameters`, `simd`, `random` and `kernel_template`, joined in this order; the rule takes the
-place of `update` and `once_per_step`. The text imports nothing from quadsim, since numba's cache does not notice
-changes of imported functions. So the text, and its hash, cover all code of a kernel.
+place of `update` and `once_per_step`. In a generic kernel `rule_call` takes their place, and the rule has a text of its
+own. The texts import nothing from quadsim, since numba's cache does not notice changes of imported functions. So the
+texts, and their hashes, cover all code of a kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from quadsim.optimizers import Optimizer, rule_source
 from quadsim.optimizers.rule_source import parameter_names
 
 TEMPLATES = ("kernel_parameters", "simd", "random", "kernel_template")
+RULE_CALL = "rule_call"  # the template that only generic kernels have
+RULE_TEMPLATES = ("kernel_parameters", "simd", RULE_CALL)  # of a rule that is compiled separately
 RULE_FUNCTIONS = ("update", "once_per_step")  # of the template, replaced by those of the optimizer
 RULE_ARGUMENTS = ("g", "w", "t", "random", "step")  # of a rule, besides its state, shared_state and settings
 WIDTHS = (1, 8, 32)  # lanes of a kernel
@@ -31,67 +34,124 @@ class Form(NamedTuple):
     width: int  # number of lanes
     noisy: bool = False  # gradients may have noise
     shared_settings: bool = True  # lanes have the same settings except their learning rates: less memory is read
+    generic: bool = False  # the rule is compiled separately, and called by its address
 
 
-# With a single lane settings are always shared.
+# With a single lane settings are always shared. Generic kernels are for short runs, one lane at a time.
 FORMS = [Form(*form) for form in itertools.product(WIDTHS, (False, True), (True, False)) if form[0] > 1 or form[2]]
+FORMS += [Form(1, noisy, True, True) for noisy in (False, True)]
 
 
-def kernel_text(optimizer: type[Optimizer], width: int, noisy: bool = False, shared_settings: bool = True) -> str:
-    """The text of a kernel: the templates with the rule of this optimizer. The other arguments are those of `Form`."""
-    key = optimizer, Form(width, noisy, shared_settings)
+def kernel_text(
+    optimizer: type[Optimizer],
+    width: int,
+    noisy: bool = False,
+    shared_settings: bool = True,
+    generic: bool = False,
+) -> str:
+    """The text of a kernel: the templates with the rule of this optimizer. The other arguments are those of `Form`.
+
+    If generic, the texts of the kernel and of the rule, one after the other; they are compiled separately.
+    """
+    if generic:
+        return "\n\n".join([generic_text(optimizer, noisy), rule_text(optimizer)])
+    return _current_text(optimizer, Form(width, noisy, shared_settings))
+
+
+def rule_text(optimizer: type[Optimizer]) -> str:
+    """The text of `apply_rule`, which a generic kernel calls: `once_per_step` and `update` of this optimizer."""
+    return _current_text(optimizer, Form(1, generic=True))
+
+
+def _current_text(optimizer: type[Optimizer], form: Form) -> str:
+    """The text, made again if a constant or helper of the rule has been replaced since."""
+    key = optimizer, form
     text, rule = _texts.get(key, ("", None))
     if rule is None or not rule.is_current():
-        text, rule = _texts[key] = _kernel_text(*key)
+        rule = _rule(optimizer)
+        text, rule = _texts[key] = _text_with_rule(optimizer, form, rule), rule
     return text
 
 
 _texts: dict[tuple[type[Optimizer], Form], tuple[str, rule_source.Standalone]] = {}
+_rules: dict[type[Optimizer], rule_source.Standalone] = {}
 
 
-def _kernel_text(optimizer: type[Optimizer], form: Form) -> tuple[str, rule_source.Standalone]:
+def _rule(optimizer: type[Optimizer]) -> rule_source.Standalone:
+    """The functions of the rule as standalone text."""
+    known = _rules.get(optimizer)
+    if known is not None and known.is_current():
+        return known
     rule = rule_source.Standalone(bounds=optimizer.user_defined and optimizer.scope != "coordinate")
     rule.add(optimizer.rule, "rule")
     if optimizer.once_per_step is not None:
         rule.add(optimizer.once_per_step, "rule_once_per_step")
+    _rules[optimizer] = rule  # now that it is complete: threads share it
+    return rule
+
+
+def generic_text(optimizer: type[Optimizer], noisy: bool) -> str:
+    """The text of the generic kernel: the same for all optimizers that have random numbers, and for all others."""
+    parameters = _parameters(optimizer, Form(1, noisy))
+    return "\n\n".join([join_templates(_read(*TEMPLATES), parameters), join_templates(_read(RULE_CALL), (), ())])
+
+
+def _text_with_rule(optimizer: type[Optimizer], form: Form, rule: rule_source.Standalone) -> str:
     update = _update_coordinates(optimizer, form) if optimizer.scope == "coordinate" else _update_groups(optimizer)
-    parameters = ("WIDTH", form.width), ("NOISY", form.noisy), ("RANDOM", "random" in requested_names(optimizer))
-    templates = tuple(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in TEMPLATES)
-    head = join_templates(templates, parameters)
-    return "\n\n".join([head, rule.text, update, _once_per_step(optimizer, form)]), rule
+    head = join_templates(_read(*(RULE_TEMPLATES if form.generic else TEMPLATES)), _parameters(optimizer, form))
+    tail = [APPLY_RULE.format(parameters=UPDATE)] if form.generic else []
+    return "\n\n".join([head, rule.text, update, _once_per_step(optimizer, form), *tail])
+
+
+def _parameters(optimizer: type[Optimizer], form: Form) -> tuple[tuple[str, int], ...]:
+    values = {"WIDTH": form.width, "NOISY": form.noisy, "RANDOM": "random" in requested_names(optimizer)}
+    return (*values.items(), ("WRAPPED", False))
+
+
+def _read(*names: str) -> tuple[str, ...]:
+    return tuple(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
 @functools.cache
-def join_templates(templates: tuple[str, ...], parameters: tuple[tuple[str, int], ...]) -> str:
+def join_templates(
+    templates: tuple[str, ...], parameters: tuple[tuple[str, int], ...], removed: tuple[str, ...] = RULE_FUNCTIONS
+) -> str:
     """The templates as one text, with these parameters; without docstrings, imports of each other and the rule.
 
-    Raises unless each parameter and each function of the rule occurs exactly once.
+    Raises unless each parameter and each function to remove occurs exactly once.
     """
-    values, text, replaced = dict.fromkeys(RULE_FUNCTIONS) | dict(parameters), "", []
-    for template in templates:
-        lines = template.splitlines(keepends=True)
-        for node in reversed(parse(template).body):  # from the end, so that line numbers stay valid
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)]) | ast.FunctionDef(name=name) if name in values:
-                    replaced.append(name)
-                    replacement = [] if name in RULE_FUNCTIONS else [f"{name} = {values[name]!r}\n"]
-                case ast.ImportFrom(module=str(module)) if module.startswith("quadsim."):
-                    replacement = []
-                case ast.Expr(value=ast.Constant()):
-                    replacement = []
-                case _:
-                    continue
-            first = min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
-            lines[first - 1 : node.end_lineno] = replacement
-        text += "".join(lines)
-    if sorted(replaced) != sorted(values):
-        raise RuntimeError(f"the kernel templates must define each of {[*values]} once")
-    return text
+    lines = {name: f"{name} = {value!r}\n" for name, value in parameters} | dict.fromkeys(removed, "")
+    pieces = [piece for template in templates for piece in _pieces(template, tuple(lines))]
+    if sorted(name for _, name in pieces if name) != sorted(lines):
+        raise RuntimeError(f"the kernel templates must define each of {[*lines]} once")
+    return "".join(text + lines.get(name, "") for text, name in pieces)
+
+
+@functools.cache
+def _pieces(template: str, names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The text of a template, cut where one of these names is defined: each text with the name that follows, if any."""
+    lines, pieces, end = template.splitlines(keepends=True), [], 0
+    for node in parse(template).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.FunctionDef(name=name) if name in names:
+                follows = name
+            case ast.ImportFrom(module=str(module)) if module.startswith("quadsim."):
+                follows = ""
+            case ast.Expr(value=ast.Constant()):
+                follows = ""
+            case _:
+                continue
+        first = min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
+        pieces.append(("".join(lines[end : first - 1]), follows))
+        end = node.end_lineno or first
+    return [*pieces, ("".join(lines[end:]), "")]
 
 
 # ---- the loops that call a rule
 
-UPDATE = "e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace"
+UPDATE = (
+    "e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace, rule_address"
+)
 
 # `count` is not a constant: LLVM would unroll a short loop of constant length before it could vectorise it.
 UPDATE_COORDINATES = """from numba import carray
@@ -107,6 +167,14 @@ def update({parameters}):
             at, count = np.uintp(i), min(ROW_SIZE, high - i)
             {apply_rule}
         low = high
+"""
+
+# In generic kernels, for short runs of one lane: it compiles faster.
+UPDATE_ONE_BY_ONE = """@njit(**JIT_INLINE)
+def update({parameters}):
+    for i in range(e.size):
+        {results} = {call}
+        e[i] -= float(step)
 """
 
 UPDATE_GROUPS = """@njit(**JIT_INLINE)
@@ -132,6 +200,15 @@ def update({parameters}):
         low += n
 """
 
+APPLY_RULE = """@njit(**JIT)
+def apply_rule({parameters}):
+    once_per_step(shared_state, settings, lr_scale, t)
+    update({parameters})
+
+
+SIGNATURES = {{"apply_rule": RULE_SIGNATURE}}
+"""
+
 ONCE_PER_STEP = """@njit(**JIT_INLINE)
 def once_per_step(shared_state, settings, lr_scale, t):
     {body}
@@ -140,11 +217,16 @@ def once_per_step(shared_state, settings, lr_scale, t):
 
 def _update_coordinates(optimizer: type[Optimizer], form: Form) -> str:
     """`update` for a rule of one coordinate: ROW_SIZE coordinates at a time; shared settings are read once."""
-    index = "at + np.uintp(k)"
+    index = "i" if form.generic else "at + np.uintp(k)"
     values = {"g": f"g[{index}]", "w": f"(e[{index}] + minimizer[{index}])", "random": f"random[{index}]", "t": "t"}
     values |= {name: f"state[{s}, {index}]" for s, name in enumerate(optimizer.state)}
     values |= _settings(optimizer, f"0, {index}" if form.width == 1 else "block, k")
     values |= _shared_state(optimizer, "k")
+    if form.generic:
+        values |= _shared_state(optimizer, "0")
+        results = ", ".join(["step", *(values[name] for name in optimizer.state)])
+        call = _call("rule", optimizer.rule, values)
+        return UPDATE_ONE_BY_ONE.format(parameters=UPDATE, results=results, call=call)
     read_shared = []
     if form.shared_settings:
         shared = {name: value for name, value in _settings(optimizer, "block, 0").items() if name != "lr"}

@@ -1,4 +1,4 @@
-"""Template 4 of 4 of a kernel: the step loop.
+"""Template 4 of 5 of a kernel: the step loop.
 
 `kernel_source` joins the texts of `kernel_parameters`, `simd`, `random` and this file, and puts an optimizer's rule in
 place of `update` and `once_per_step`, which here are plain gradient descent; `compiler` compiles the result. A kernel
@@ -17,6 +17,7 @@ from quadsim.engine.compiled.kernel_parameters import (
     CONVERGED,
     DIVERGED,
     JIT,
+    JIT_ENTRY,
     JIT_INLINE,
     MAX_STEPS,
     NOISY,
@@ -24,6 +25,10 @@ from quadsim.engine.compiled.kernel_parameters import (
     RUNNING,
     UNDERFLOW,
     WIDTH,
+    cube,
+    integers,
+    matrix,
+    vector,
 )
 from quadsim.engine.compiled.random import GRADIENT, LABELS, add_gaussian, fill_uniform, sample_rows
 from quadsim.engine.compiled.simd import any_lane_needs_check, block_product, lane_sums
@@ -31,12 +36,13 @@ from quadsim.engine.compiled.simd import any_lane_needs_check, block_product, la
 ZERO, VANISHING, NORMAL = range(3)  # magnitudes of a unit
 MIN_SAFE_SQUARE = 1e-250  # below this a sum of squares has begun to lose digits to underflow
 MIN_SAFE_VALUE = 1e-290  # below this a coordinate is about to leave float64's range
-vector, matrix, cube, integers = float64[::1], float64[:, ::1], float64[:, :, ::1], int64[::1]  # contiguous arrays
 UNIT_CHECK_INTERVAL = 16  # steps between two checks for units that underflow; from MIN_SAFE_VALUE it takes more
 
 
 @njit(**JIT_INLINE)
-def update(e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace):
+def update(
+    e, g, minimizer, random, state, settings, shared_state, groups, lr_scale, t, status, rule_workspace, rule_address
+):
     """Apply the rule to every coordinate: e -= step, state = new state."""
     low = 0
     for block in range(groups.size):
@@ -103,7 +109,7 @@ def lane_norm(gg, g, k):
     return largest * math.sqrt(total)
 
 
-@njit(**JIT)
+@njit(**JIT_ENTRY)
 def begin(h: vector, sizes: integers, e: vector, g: vector, sums: matrix) -> void:
     """Compute g at step 0, and the rows of `sums`: e*g, g*g and the gradient norm of each lane."""
     gradient(h, sizes, e, g, sums[0], sums[1])
@@ -178,7 +184,7 @@ def retire(e, state, final, k):
             state[s, i] = 0.0
 
 
-@njit(**JIT)
+@njit(**JIT_ENTRY)
 def advance(
     # problem
     h: vector,  # the blocks, row by row, one after the other; for one lane by groups of rows, see `simd.rows_product`
@@ -201,6 +207,7 @@ def advance(
     offsets: integers,  # (d * lanes,) each coordinate's offset in the rule's random stream
     workspace: matrix,  # (4, d * lanes) noisy gradient, residuals, weights of the rows, random numbers
     rule_workspace: matrix,  # (4 + names, largest group) for rules that take whole blocks
+    rule_address: int64,  # of the compiled rule if the kernel is generic, see `rule_call`; otherwise not used
     # when to stop
     t: int64,  # the step of e
     until: int64,  # the step to return at
@@ -267,7 +274,19 @@ def advance(
         seen, random, step = workspace[0] if NOISY else g, workspace[3], float(t)
         once_per_step(shared_state, settings, lr_scale, step)
         update(
-            e, seen, minimizer, random, state, settings, shared_state, groups, lr_scale, step, status, rule_workspace
+            e,
+            seen,
+            minimizer,
+            random,
+            state,
+            settings,
+            shared_state,
+            groups,
+            lr_scale,
+            step,
+            status,
+            rule_workspace,
+            rule_address,
         )
     return t
 

@@ -62,6 +62,7 @@ class LaneArrays:
         self.t, self.last_step, self.tol, self.batch_size = 0, job.max_steps, job.tol, job.noise.batch or 0
         lanes = batch + [batch[-1]] * (width - len(batch))  # padding: computed, but never read
         self.h, self.sizes = _flat(kernel, problem.blocks), np.array(problem.sizes, dtype=np.int64)
+        self.rule_address = kernel.rule_address
         self.e = _aligned(np.stack([lane.error for lane in lanes], axis=1).ravel())
         self.g, self.sums = _aligned(np.zeros_like(self.e), 4), np.zeros((4, width))
         kernel.begin(self.h, self.sizes, self.e, self.g, self.sums)

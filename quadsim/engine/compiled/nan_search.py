@@ -17,7 +17,7 @@ MAX_STEPS_BACK = 16  # from the last step of a lane to the step at which the rul
 
 def find_nan(job: Job, lane: Lane, last_step: int) -> None:
     """Raise with the line of the rule if it gave NaN in one of the last steps of a lane."""
-    arrays = LaneArrays(job, [lane], compiler.kernel(type(lane.optimizer), 1, job.noise.any))
+    arrays = LaneArrays(job, [lane], compiler.single_lane_kernel(type(lane.optimizer), job.noise.any))
     arrays.advance(max(last_step - MAX_STEPS_BACK, 0))
     while arrays.t < last_step:
         e, g, state, shared_state = (array.copy() for array in (arrays.e, arrays.g, arrays.state, arrays.shared_state))

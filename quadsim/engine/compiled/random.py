@@ -1,4 +1,4 @@
-"""Template 3 of 4 of a kernel: counter-based random numbers.
+"""Template 3 of 5 of a kernel: counter-based random numbers.
 
 A run's random numbers depend on its key (drawn from its seed), the step and their use; not on the optimizer, on other
 lanes or on threads. They are those of numpy's Philox generator; `quadsim.problems.noise` computes the same numbers in

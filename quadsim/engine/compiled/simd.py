@@ -1,4 +1,4 @@
-"""Template 2 of 4 of a kernel: SIMD intrinsics in LLVM IR, and the block product that uses them.
+"""Template 2 of 5 of a kernel: SIMD intrinsics in LLVM IR, and the block product that uses them.
 
 Every sum runs over the coordinates in one fixed order of fused multiply-adds, whether one lane is computed or 32. So a
 lane's numbers are bit-identical whatever lanes run beside it, and on every machine with IEEE 754 arithmetic.

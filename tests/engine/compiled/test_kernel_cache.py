@@ -18,8 +18,9 @@ import pytest
 import quadsim as qs
 from quadsim.engine.compiled import compiler, kernel_cache, kernel_source
 
-SOLVE = (
-    "import quadsim as qs; print(float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine='compiled').loss[-1]).hex())"
+SOLVE = (  # with the kernel of long runs, which is a single file
+    "import quadsim as qs; from quadsim.engine.compiled import batching; batching.MAX_SMALL_WORK = 0; "
+    "print(float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine='compiled').loss[-1]).hex())"
 )
 NOBODY = 65534
 LONG_PATH = "/dev/null/" + 5 * ("x" * 200 + "/")
@@ -178,7 +179,8 @@ def test_a_folder_of_another_user_without_root(cache, identity, monkeypatch, cap
 
 BECOME = """
 import functools, os, sys, quadsim as qs
-from quadsim.engine.compiled import compiler
+from quadsim.engine.compiled import batching, compiler
+batching.MAX_SMALL_WORK = 0  # the kernel of long runs, which is a single file
 compiled = functools.cache(compiler._compile)
 compiler._compile = lambda text, content=None: compiled(text) if content is None else sys.exit("a kernel was loaded")
 solve = lambda: float(qs.solve(qs.case(3), qs.GD(), max_steps=100, engine='compiled').loss[-1]).hex()

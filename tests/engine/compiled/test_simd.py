@@ -78,5 +78,5 @@ def test_the_step_loop_can_be_imported():
     e, g, settings = values(6, WIDTH).ravel(), values(WIDTH, 6).ravel(), np.full((1, 1, WIDTH), 0.5)
     unused = np.zeros((0, 0))
     expected = e - 0.5 * 2.0 * g
-    kernel_template.update(e, g, g, g, unused, settings, unused, np.array([6]), 2.0, 1.0, np.zeros(WIDTH), unused)
+    kernel_template.update(e, g, g, g, unused, settings, unused, np.array([6]), 2.0, 1.0, np.zeros(WIDTH), unused, 0)
     assert_array_equal(e, expected)
