@@ -85,6 +85,8 @@ class Reproduction:
         The position in tables and galleries: low numbers first.
     slow :
         Whether it takes much longer than the others; slow scripts are started first.
+    on_request :
+        Whether it takes so long that it is measured with ``measure=true`` only; otherwise the recorded tables are used.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Reproduction:
     arxiv: str = ""
     order: int = 1000
     slow: bool = False
+    on_request: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", self.name):
@@ -102,9 +105,25 @@ class Reproduction:
                 f"{checks.shown(self.name)} is not a valid name of files: use lower-case letters, digits and dashes"
             )
 
-    def make(self, folder: Path, command: str, *, fast: bool = False, redraw: bool = False) -> Record:
-        """Measure, check, draw and write; returns the record. ``redraw``: use the tables in the folder."""
-        tables, previous = self.read(folder) if redraw else (self.measure(fast), {"fast": fast})
+    def make(
+        self,
+        folder: Path,
+        command: str,
+        *,
+        fast: bool = False,
+        redraw: bool = False,
+        measure: bool = False,
+        recorded: Path | None = None,
+    ) -> Record:
+        """Measure, check, draw and write; returns the record.
+
+        ``redraw``: use the tables in the folder. A script that is measured ``on_request`` uses those in ``recorded``
+        unless ``measure`` is true.
+        """
+        source = folder if redraw else recorded if self.on_request and not measure else None
+        if source and not redraw and not (source / f"{self.name}.json").is_file():
+            raise InputError(f"{self.name} has no recorded tables in {source}: measure it with measure=true")
+        tables, previous = self.read(source) if source else (self.measure(fast), {"fast": fast})
         figure, rows = self.draw(tables), [check.row() for check in self.check(tables)]
         title = " ".join(figure.get_suptitle().split())
         if not title or not rows:
@@ -116,13 +135,14 @@ class Reproduction:
             "order": self.order,
             "title": title,
             "caption": " ".join(figure.get_supxlabel().split()),
-            "command": command,
+            "command": f"{command} measure=true" if self.on_request else command,
             "fast": previous["fast"],
             "tables": list(tables),
             "checks": rows,
             "versions": previous.get("versions") or _artifacts.versions(),
         }
-        _artifacts.write(folder, self.name, figure, {} if redraw else tables, record)
+        unchanged = source is not None and source.resolve() == folder.resolve()
+        _artifacts.write(folder, self.name, figure, {} if unchanged else tables, record)
         return record
 
     def read(self, folder: Path) -> tuple[Tables, Record]:

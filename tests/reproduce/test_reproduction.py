@@ -239,6 +239,31 @@ def test_redraw_uses_the_stored_data(clone):
     assert "differs" in path.with_suffix(".json").read_text()
 
 
+def test_what_takes_long_is_measured_on_request_only(clone, capsys):
+    path = clone()
+
+    def write(value="2.0"):
+        text = clone(value=value).read_text()
+        path.write_text(text.replace("measure, check, draw)", "measure, check, draw, on_request=True)"))
+
+    write()
+    assert reproduce(ORDER[0]) == 1
+    assert "measure it with measure=true" in capsys.readouterr().err
+    assert reproduce(ORDER[0], "measure=true") == 0
+    record = Path("figures") / f"{ORDER[0].replace('_', '-')}.json"
+    assert json.loads(record.read_text())["command"].endswith(f"{ORDER[0]}.py measure=true")
+    tables = contents(Path("figures"))
+    write(value="3.0")  # a measurement would differ
+    for arguments in ([], ["fast=true"], ["out=other"]):
+        assert reproduce(ORDER[0], *arguments) == 0
+    assert contents(Path("figures")).items() >= tables.items()
+    for folder in ("figures/fast", "other"):
+        assert (Path(folder) / record.name).with_suffix(".csv").read_text() == record.with_suffix(".csv").read_text()
+    assert reproduce(ORDER[0], "measure=true") == 1
+    assert "not as recorded" in capsys.readouterr().err
+    assert reproduce(ORDER[0], "measure=true", "redraw=true") == 2
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_script_that_fails_does_not_stop_the_others(clone, capfd, workers):
     clone(name=ORDER[1], body="raise RuntimeError('a broken script')")

@@ -2,6 +2,7 @@
 
   python -m quadsim reproduce                  all figures, into figures/
   python -m quadsim reproduce zhang_four_cases fast=true
+  python -m quadsim reproduce four_cases_fairly measure=true     measure again what takes half an hour
 
 The exit code is 1 if a script fails or a verdict is not the recorded one.
 """
@@ -29,6 +30,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 KEYS = select(
     Key("fast", "flag", "few draws, into figures/fast", default="false"),
     Key("redraw", "flag", "draw from the tables that are there", default="false"),
+    Key("measure", "flag", "also measure what takes long; otherwise its recorded tables are used", default="false"),
     Key("workers", "whole", "processes (one for each core)", bounds={"at_least": 1}),
     Key("out", "text", "where figures go (figures)", shape="FOLDER"),
 )
@@ -57,7 +59,10 @@ def main(line: CommandLine) -> int:
         raise InputError(f"fast=true has too few draws for {folder}: leave out= away, or give another folder")
     before = {figure["name"]: figure for figure in read_records(home, skip_damaged=True)}
     began, done, failed = time.perf_counter(), {}, []
-    make = partial(_make, folder=folder, fast=fast, redraw=line.values["redraw"])
+    if line.values["measure"] and line.values["redraw"]:
+        raise InputError("measure=true measures and redraw=true does not: give one of them")
+    options = {name: line.values[name] for name in ("fast", "redraw", "measure")}
+    make = partial(_make, folder=folder, recorded=home, **options)
     with counter("figures", len(paths)) as show:
         for path, (outcome, seconds) in _outcomes(paths, make, min(workers, len(paths))):
             if isinstance(outcome, str):
@@ -125,7 +130,7 @@ def _pooled(paths: list[Path], make: Callable[..., Outcome], workers: int) -> It
                 yield waiting[done], None
 
 
-def _make(path: Path, *, folder: Path, fast: bool, redraw: bool, in_worker: bool = False) -> Outcome:
+def _make(path: Path, *, folder: Path, fast: bool, in_worker: bool = False, **options: Any) -> Outcome:
     """Run one script, with its output on standard error."""
     from quadsim.reproduce import scripts
 
@@ -134,7 +139,7 @@ def _make(path: Path, *, folder: Path, fast: bool, redraw: bool, in_worker: bool
     outcome: dict[str, Any] | str
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            outcome = scripts.load(path).make(folder, command, fast=fast, redraw=redraw)
+            outcome = scripts.load(path).make(folder, command, fast=fast, **options)
     except InputError as error:
         outcome = str(error)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # continue with the other figures
