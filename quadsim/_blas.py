@@ -1,4 +1,4 @@
-"""One BLAS thread for the linear algebra of quadsim.
+"""One BLAS thread for the linear algebra of quadsim, and LAPACK without the rest of scipy.
 
 OpenBLAS starts as many threads as there are cores. Its LAPACK routines then lose most of their time to synchronisation
 on a busy machine (closed forms of a 2,048 block: a factor of six on two cores), and the last bits of eigenvalues depend
@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-EXTENSIONS = ("numpy.linalg._umath_linalg", "scipy.linalg._flapack")  # numpy and scipy bundle a BLAS each
+LAPACK = "scipy.linalg._flapack"
+EXTENSIONS = ("numpy.linalg._umath_linalg", LAPACK)  # numpy and scipy bundle a BLAS each
 NAMES = tuple(f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "", "_"))
 
 _lock = threading.Lock()
@@ -55,6 +58,27 @@ def one_thread() -> Iterator[None]:
 
 
 on_one_thread = one_thread()  # decorator: a context manager made by `contextmanager` enters a new one at every call
+
+
+@functools.cache
+def lapack() -> ModuleType:
+    """LAPACK's functions as scipy wraps them, from its extension module.
+
+    The module loads in 4 ms; `scipy.linalg` takes 0.2 s, a fifth of a short run. Where it does not load by itself,
+    `scipy.linalg` is imported.
+    """
+    if LAPACK in sys.modules:
+        return sys.modules[LAPACK]
+    try:
+        scipy = importlib.util.find_spec("scipy")
+        folders = scipy.submodule_search_locations if scipy else None
+        files = [Path(folder, "linalg", f"_flapack{end}") for folder in folders or () for end in EXTENSION_SUFFIXES]
+        spec = importlib.util.spec_from_file_location(LAPACK, next(file for file in files if file.is_file()))
+        module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except (ImportError, OSError, StopIteration):
+        from scipy.linalg import lapack as module  # type: ignore[no-redef]
+    return sys.modules.setdefault(LAPACK, module)
 
 
 def threads_of(extension: str) -> tuple[Callable[[], int], Callable[[int], Any]] | None:

@@ -1,5 +1,7 @@
 """Linear algebra of large blocks runs on one BLAS thread, and the user's setting is restored."""
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -50,9 +52,8 @@ def test_linear_algebra_of_large_blocks_runs_on_one_thread(threads, monkeypatch)
 
 
 def test_the_blas_of_scipy_is_limited_too(threads, monkeypatch):
-    """scipy is imported inside the block, and bundles another BLAS."""
-    from scipy.linalg import lapack
-
+    """scipy bundles another BLAS than numpy."""
+    lapack = _blas.lapack()
     get, set_ = _blas.threads_of(_blas.EXTENSIONS[1])
     before, seen, original = get(), [], lapack.dgejsv
     set_(2)
@@ -105,3 +106,26 @@ def test_nothing_is_done_without_openblas(monkeypatch):
     monkeypatch.setattr(_blas, "threads_of", lambda extension: None)
     with _blas.one_thread():
         assert np.linalg.eigvalsh(np.eye(2)).tolist() == [1, 1]
+
+
+LAPACK_ALONE = """
+import sys
+from quadsim import _blas
+lapack = _blas.lapack()
+assert ("scipy.linalg" in sys.modules) == {imported}
+assert _blas.threads_of(_blas.LAPACK) is not None or not {openblas}
+import scipy.linalg.lapack
+assert scipy.linalg.lapack.dgejsv is lapack.dgejsv
+assert scipy.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]]).round(12).tolist() == [1, 3]
+"""
+
+
+@pytest.mark.parametrize("suffixes", [None, [".none"]], ids=["alone", "with scipy.linalg"])
+def test_lapack_loads_without_the_rest_of_scipy(suffixes):
+    """If the extension module is not found, `scipy.linalg` is imported; both give the same functions."""
+    openblas = _blas.threads_of(_blas.EXTENSIONS[0]) is not None
+    code = LAPACK_ALONE.format(imported=suffixes is not None, openblas=openblas)
+    if suffixes:
+        code = code.replace("lapack = _blas", f"_blas.EXTENSION_SUFFIXES = {suffixes}\nlapack = _blas", 1)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

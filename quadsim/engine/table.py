@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from quadsim import _discovery
+from quadsim import _columns, _discovery
 from quadsim import _quantiles as quantiles
 from quadsim._validation import InputError
 from quadsim.engine.trajectory import Status, Trajectory
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from quadsim._columns import Columns
+
+WHOLE = ("seed", "steps_to_tol", "last_step")  # columns of whole numbers that may be missing
 CURVE_COLUMNS = ("lane", "problem", "optimizer", "label", "seed", "step", "loss", "grad_norm", "relative")
 
 
@@ -27,6 +32,8 @@ def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
     Before pandas 3.1 the default parser rounds two thirds of all doubles wrongly in the last place; since then it is
     exact and ``float_precision`` is deprecated.
     """
+    import pandas as pd
+
     if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
         options = {"float_precision": "round_trip", **options}
     return pd.read_csv(path, **options)
@@ -59,31 +66,36 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
 
 def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each run: its settings and how it ended."""
+    import pandas as pd
+
     frame = pd.DataFrame(rows(runs))
-    whole = [column for column in ("seed", "steps_to_tol", "last_step") if column in frame]
-    return frame.astype(dict.fromkeys(whole, "Int64"))
+    return frame.astype(dict.fromkeys([column for column in WHOLE if column in frame], "Int64"))
 
 
 def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each recorded step of each run; `relative` is ‖g‖/‖g₀‖."""
+    import pandas as pd
+
     empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
-    parts = [
-        pd.DataFrame(
-            {
-                "lane": lane,
-                "problem": run.problem,
-                "optimizer": run.optimizer.name,
-                "label": run.optimizer.label,
-                "seed": run.seed,
-                "step": run.steps,
-                "loss": run.loss,
-                "grad_norm": run.grad_norm,
-                "relative": run.relative,
-            }
-        )
-        for lane, run in enumerate(runs)
-    ]
+    parts = [pd.DataFrame(_curve(lane, run)) for lane, run in enumerate(runs)]
     return pd.concat(parts or [empty], ignore_index=True)
+
+
+def columns(runs: Iterable[Trajectory]) -> dict[str, Columns]:
+    """The tables of `summary` and of `curves` for files, by suffix, made without pandas."""
+    listed = list(runs)
+    curves: dict[str, list[Any]] = {name: [] for name in CURVE_COLUMNS}
+    for lane, run in enumerate(listed):
+        for name, value in _curve(lane, run).items():
+            curves[name] += value.tolist() if isinstance(value, np.ndarray) else [value] * run.steps.size
+    return {"": _columns.from_rows(rows(listed), WHOLE), "-curves": _columns.Columns(curves)}
+
+
+def _curve(lane: int, run: Trajectory) -> dict[str, Any]:
+    """The columns of `curves` for one run: arrays, and values that are the same in each row."""
+    texts = {"problem": run.problem, "optimizer": run.optimizer.name, "label": run.optimizer.label, "seed": run.seed}
+    recorded = {"step": run.steps, "loss": run.loss, "grad_norm": run.grad_norm, "relative": run.relative}
+    return {"lane": lane, **texts, **recorded}
 
 
 def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
@@ -94,6 +106,8 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
     first optimizer of the same problem, among the draws in which at least one of the two reached tol. `lr` is absent
     where it differs between draws.
     """
+    import pandas as pd
+
     frame = summary(runs)
     if frame.duplicated(["problem", "optimizer", "seed"]).any():
         raise InputError("quartiles are over draws: give each optimizer once for each problem and seed")
@@ -125,6 +139,8 @@ def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
     Runs that underflowed are excluded, unless all did: the gradients of Adam outside float64's range are spurious
     (ledger 5i).
     """
+    import pandas as pd
+
     groups: dict[tuple[str, str], list[Trajectory]] = {}
     for run in runs:
         groups.setdefault((run.problem, run.optimizer.name), []).append(run)

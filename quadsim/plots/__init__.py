@@ -3,20 +3,25 @@
 All figures have one colour-blind-safe style; an optimizer has the same colour and stroke everywhere.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from quadsim import _discovery
-from quadsim.plots.aggregate import medians, slopes
 from quadsim.plots.bands import panels
 from quadsim.plots.bench import speed
 from quadsim.plots.comparison import comparison, curves, differences
 from quadsim.plots.convergence import convergence
 from quadsim.plots.layout import canvas, label_right
-from quadsim.plots.lines import against
 from quadsim.plots.profiles import profile
 from quadsim.plots.sensitivity import sensitivity
 from quadsim.plots.spectra import densities, heat_map, histogram
 from quadsim.plots.style import CASE_COLOURS, OTHERS, PALETTE, STYLE, STYLES, Style, power_ticks, style_of
-from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
 from quadsim.plots.theory import bounds, kappa_eff
+
+if TYPE_CHECKING:
+    from quadsim.plots.aggregate import medians, slopes
+    from quadsim.plots.lines import against
+    from quadsim.plots.sweeps import dots, heat_maps, sweep_figure
 
 __all__ = [
     "CASE_COLOURS",
@@ -49,6 +54,23 @@ __all__ = [
     "style_of",
     "sweep_figure",
 ]
+
+
+# Their modules import pandas, which takes longer than drawing a run.
+_LAZY = {
+    "medians": "aggregate",
+    "slopes": "aggregate",
+    "against": "lines",
+    "dots": "sweeps",
+    "heat_maps": "sweeps",
+    "sweep_figure": "sweeps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,6 @@ from quadsim.plots.style import Style, power_of_ten, power_ticks, styles_of
 from quadsim.plots.text import evenly_wrapped, width_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -47,9 +46,9 @@ def convergence(
     figure or axes :
         The new figure, or `ax`.
     """
-    curves = inputs.curves(runs, "convergence")
+    lanes = inputs.lanes(runs, "convergence")
     with one_panel(ax, title=title, caption=caption, width=WIDTH, height=HEIGHT, font_size=8) as (figure, axes):
-        parts = [part for part in _lanes(curves) if part.curve.x.size]
+        parts = [part for part in _lanes(lanes) if part.curve.x.size]
         if not parts:
             say(axes, EMPTY)
         lowest = tol if tol and tol > MIN_NORM else None
@@ -82,13 +81,12 @@ class _Lane:
         self.end = "^" if not last <= MAX_NORM else "v" if last < MIN_NORM else "o"
 
 
-def _lanes(curves: pd.DataFrame) -> list[_Lane]:
-    styles = styles_of(list(map(str, curves["optimizer"].unique())))
-    lanes = []
-    for (name, label, _), curve in curves.groupby(["optimizer", "label", "lane"], sort=False):
-        steps, norms = (curve[key].to_numpy(dtype=float) for key in ("step", "relative"))
-        lanes.append(_Lane(str(label), styles[str(name)], steps, np.where(np.isnan(norms), np.inf, norms)))
-    return lanes
+def _lanes(lanes: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> list[_Lane]:
+    styles = styles_of(list(dict.fromkeys(name for name, _, _, _ in lanes)))
+    return [
+        _Lane(label, styles[name], steps, np.where(np.isnan(norms), np.inf, norms))
+        for name, label, steps, norms in lanes
+    ]
 
 
 def _mark_end(axes: Axes, lane: _Lane) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from quadsim._validation import InputError, InputTypeError, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 CURVE_COLUMNS = ("optimizer", "step", "relative")
 
@@ -17,6 +19,8 @@ def table(given: Any, columns: Sequence[str], *, function: str, expected: str) -
 
     Parts of a list are told apart by the column "part".
     """
+    import pandas as pd
+
     frame = _frame(given, function, expected)
     if frame is None:
         parts = _parts(given, function, expected)
@@ -30,6 +34,25 @@ def table(given: Any, columns: Sequence[str], *, function: str, expected: str) -
     return frame
 
 
+def lanes(given: Any, function: str) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+    """The optimizer's name and label, the steps and the relative gradient norms of each run.
+
+    Runs are read directly: their table would need pandas, whose import takes longer than drawing.
+    """
+    listed = [given] if _is_run(given) else list(given) if isinstance(given, Sequence) else []
+    if listed and all(map(_is_run, listed)):
+        return [(run.optimizer.name, run.optimizer.label, run.steps, run.relative) for run in listed]
+    found = []
+    for (name, label, _), curve in curves(given, function).groupby(["optimizer", "label", "lane"], sort=False):
+        steps, norms = (curve[key].to_numpy(dtype=float) for key in ("step", "relative"))
+        found.append((str(name), str(label), steps, norms))
+    return found
+
+
+def _is_run(given: Any) -> bool:
+    return hasattr(getattr(given, "optimizer", None), "label") and hasattr(given, "relative")
+
+
 def curves(given: Any, function: str) -> pd.DataFrame:
     """The curves of runs, one lane for each run."""
     frame = table(given, CURVE_COLUMNS, function=function, expected="a run, a list of runs, or qs.table.curves(runs)")
@@ -40,6 +63,8 @@ def curves(given: Any, function: str) -> pd.DataFrame:
 
 def sweep_rows(given: Any, function: str) -> pd.DataFrame:
     """The rows of a sweep; parts of a list are one table."""
+    import pandas as pd
+
     if isinstance(given, pd.DataFrame):
         return given
     expected = "the table that qs.sweep returned, or a list of such tables"
@@ -48,6 +73,8 @@ def sweep_rows(given: Any, function: str) -> pd.DataFrame:
 
 def comparisons(given: Any, attributes: Sequence[str], function: str) -> list[Any]:
     """One or more comparisons, as a list."""
+    import pandas as pd
+
     found = [given] if hasattr(given, attributes[0]) else given
     found = list(found.values()) if isinstance(found, Mapping) else found
     if not isinstance(found, Iterable) or isinstance(found, str | pd.DataFrame):
@@ -63,6 +90,8 @@ def comparisons(given: Any, attributes: Sequence[str], function: str) -> list[An
 
 def _frame(given: Any, function: str, expected: str) -> pd.DataFrame | None:
     """The table, if what was given is one or makes one."""
+    import pandas as pd
+
     if isinstance(given, pd.DataFrame):
         return given
     if callable(make := getattr(given, "to_frame", None)) and not isinstance(given, type):

@@ -115,8 +115,7 @@ def scaled_eigen(
     """
     root = np.sqrt(scale)
     if cholesky is not None:
-        from scipy.linalg import lapack
-
+        lapack = _blas.lapack()  # loaded before `blas_threads`, which limits the BLAS behind it
         # joba 0: columns of any scale; jobu 3: no left vectors; jobv 0: right ones, 3: none
         with blas_threads(scale.size):
             values, _, right, work, _, info = lapack.dgejsv(cholesky / root, joba=0, jobu=3, jobv=0 if vectors else 3)

@@ -116,16 +116,15 @@ def _write(
     tables: dict[str, Any],
 ) -> None:
     from quadsim import plots
-    from quadsim.engine.table import curves, summary
+    from quadsim.engine.table import columns
 
     outcomes = ", ".join(outcome.replace(" ", "\u00a0") for outcome in _outcomes(runs))
     kappa = "" if "kappa" in problem.name else f", κ = {problem.kappa:.6g}"
     title = f"{problem.name.capitalize()}{kappa}. Steps: {outcomes}"
-    tables = {"": summary(runs), "-curves": curves(runs), **tables}
     mapped = f"; {problem.kappa_map}" if problem.kappa_map else ""
     caption = f"{outputs.recorded_command(line)}: {rates}{mapped}"
-    figure = plots.convergence(tables["-curves"], title=title, caption=caption, tol=runs[0].tol)
-    outputs.save(line, figure, tables, result)
+    figure = plots.convergence(runs, title=title, caption=caption, tol=runs[0].tol)
+    outputs.save(line, figure, {**columns(runs), **tables}, result)
 
 
 def _outcomes(runs: list[Trajectory]) -> list[str]:
