@@ -2,8 +2,9 @@
 
     python experiments/sweep_estimates.py [NAME …]
 
-Each sweep is a new process. `cold` ones have an empty cache of kernels. The expected time is that of `--dry-run`; the time
-taken is that of the command, without the start of Python. Another load on the machine changes both, at other moments.
+Each sweep is a new process. `cold` ones have an empty cache of kernels. The expected time is that of `--dry-run`; the
+time taken is that of the command, without the start of Python. Another load on the machine changes both, at other
+moments.
 """
 
 import json
@@ -28,7 +29,7 @@ SWEEPS = {  # by name: the keys
     "larger blocks": f"{LOG_UNIFORM} blocks=1 block_size=600 optimizers=gd seed=0..9",
     "large blocks, compiled": f"{LOG_UNIFORM} blocks=2 block_size=100 optimizers=adam max_steps=5000 seed=0..19",
     "middle blocks": f"{LOG_UNIFORM} blocks=4 block_size=30 optimizers=gd,adam heterogeneity=0,0.5,1 seed=0..19",
-    "sizes of blocks": "spectrum=log-uniform blocks=2 block_size=3,10,30,100 optimizers=gd,adam max_steps=10000 seed=0..9",
+    "sizes of blocks": "spectrum=log-uniform blocks=2 block_size=3,10,30,100 optimizers=gd,adam max_steps=1e4 seed=0..9",
     "tol reached early and late": "case=4 kappa=3:1e5:log20 optimizers=gd engine=compiled gd.lr=none seed=0..19",
     "schedules": "case=4 optimizers=adam schedule=cosine,linear adam.lr=1e-3:1e-1:log9 max_steps=20000 seed=0..19",
     "one thread": "case=3 optimizers=adam adam.lr=1e-3:1:log10 seed=0..29 threads=1",

@@ -173,7 +173,7 @@ def full(*_, **__):
 
 
 @pytest.mark.parametrize(
-    ("what", "suffix"), [("quadsim._artifacts._draw", ".png"), ("pandas.DataFrame.to_csv", ".csv"),
+    ("what", "suffix"), [("quadsim._artifacts._draw", ".png"), ("quadsim._columns.Columns.to_csv", ".csv"),
                          ("pathlib.Path.write_text", ".json")]
 )  # fmt: skip
 def test_a_failed_write_names_the_file(tmp_path, monkeypatch, capsys, what, suffix):

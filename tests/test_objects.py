@@ -42,6 +42,7 @@ ARGUMENTS = {  # of public functions and methods, by the name of the parameter
 }  # fmt: skip
 MEASURED = qs.spectra.load("gpt2")
 QUERY = MEASURED.block("layer3.query")
+RESULT = qs.compare(PROBLEM, [qs.GD(), qs.BlockGD()], seed=range(2), max_steps=20, lrs=[1e-5, 1e-4])
 OWN_ARGUMENTS = {  # of functions for which those above do not fit
     "BlockQuadratic.block": {},
     "Measured.block": {"name": "layer3.query"},
@@ -63,6 +64,7 @@ OWN_ARGUMENTS = {  # of functions for which those above do not fit
     "load": {"name": "gpt2"},
     "partition": {"eigenvalues": range(1, 10)},
     "probe_distance": {"block": QUERY},
+    "performance_profile": {"comparisons": [RESULT]},
     "problem": {"case": 3},
     "range": {"heterogeneity": 0.5},
     "rescale": {"kappa": 10.0},

@@ -293,7 +293,7 @@ def _rename_keys(draft: Draft) -> None:
             continue  # its value changes as well
         if new := _canonical(shown, draft.keys):
             draft.replace(word, f"{new}={value}", reason=f"the key is {new}, not {shown}")
-        elif _canonical(shown, ["seeds"]):
+        elif "seed" in draft.keys and _canonical(shown, ["seeds"]):  # answered by `mistaken_values`
             draft.replace(word, f"seeds={value}", reason="")
 
 

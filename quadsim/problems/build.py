@@ -98,7 +98,7 @@ def from_spectrum(
             parts = spectra.partition(values, sizes, heterogeneity)
         if kappa is not None:
             own, parts = parts, spectra.rescale(parts, kappa, map)
-            kappa_map = spectra.kappa_map(own, kappa, map)
+            kappa_map = spectra.KappaMap.of(own, kappa, map)
     name = "own spectrum"
     if heterogeneity is not None and span != "whole":
         number, count = spectra.arrangement(parts, heterogeneity)

@@ -198,13 +198,13 @@ def _mapped_spectra(
         share = None if heterogeneity is None else checks.real("heterogeneity", heterogeneity)
         parts = tuple(part.copy() for part in _synthetic_spectra(recipe, size, kappa, map, share))
         own = [np.concatenate(_synthetic_spectra(recipe, size, None, map, None))]
-        return parts, None if kappa is None else spectra.kappa_map(own, kappa, map)
+        return parts, None if kappa is None else spectra.KappaMap.of(own, kappa, map)
     network, blocks = measured.pop("network", None), measured.pop("blocks", None)
     loaded = spectra.load(recipe.network if network is None else network)
     blocks = default_blocks(loaded) if blocks is None else blocks
     sampled = spectra.sample_blocks(loaded, blocks, size, seed=seed, **measured)
     mapped = _mapped(sampled, kappa, map)
-    kappa_map = None if map in UNSHIFTED else spectra.kappa_map(sampled, KAPPA if kappa is None else kappa, map)
+    kappa_map = None if map in UNSHIFTED else spectra.KappaMap.of(sampled, KAPPA if kappa is None else kappa, map)
     if heterogeneity is not None:
         mapped = spectra.partition(np.concatenate(mapped), [size] * len(mapped), heterogeneity)
     return mapped, kappa_map

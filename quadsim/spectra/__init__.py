@@ -18,7 +18,7 @@ from quadsim.spectra.distance import (
     unit_of,
 )
 from quadsim.spectra.files import Measured, MeasuredBlock
-from quadsim.spectra.kappa_map import KappaMap, kappa_map
+from quadsim.spectra.kappa_maps import KappaMap
 from quadsim.spectra.library import SAMPLINGS, SIGNS, library, load, sample, sample_blocks
 from quadsim.spectra.synthetic import (
     LAWS,

@@ -209,7 +209,7 @@ BAD = [
     ("seconds=0", "seconds must be a finite number at least 0.001 and at most 60, got 0.0"),
     ("rounds=0", "rounds must be a whole number from 1 to 1000, got 0"),
     ("adam.lr=1", "unknown key 'adam.lr': allowed are sizes, optimizers"),
-    ("size=3x3", "unknown key 'size': did you mean sizes?"),
+    ("size=3x3", "the key is sizes, not size: write python -m quadsim bench sizes=3x3"),
     ("3x3", "'3x3' is not key=value: see python -m quadsim bench --help"),
     ("out=/dev/null/x", "out='/dev/null/x' cannot be written"),
 ]

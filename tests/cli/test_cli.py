@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import quadsim as qs
+from quadsim import _columns
 from quadsim.cli import arguments, help_text, reading
 from quadsim.cli.commands import run as run_command
 from quadsim.engine.table import read_csv
@@ -358,7 +358,7 @@ def test_a_failure_while_writing_leaves_nothing(command, tmp_path, monkeypatch):
     def full(*rest, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    monkeypatch.setattr(_columns.Columns, "to_csv", full)
     code, _, err = command("case=3", "max_steps=10", "out=there")
     assert code == 1
     assert err == "quadsim: No space left on device: there/case-3-max_steps-10.csv\n"

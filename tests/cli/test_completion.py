@@ -136,7 +136,7 @@ def test_names_of_files_with_control_characters_are_not_printed(tmp_path, monkey
     assert completion.answer(["reproduce", ""]).split("\n")[1].startswith("good\t")
     assert "\x1b" not in completion.answer(["reproduce", ""])
     assert "lines" not in completion.answer(["reproduce", ""])
-    assert "other" not in completion.answer(["reproduce", ""])
+    assert not any(line.startswith("other") for line in completion.answer(["reproduce", ""]).split("\n"))
 
 
 def test_nothing_slow_is_imported():

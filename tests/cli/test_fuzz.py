@@ -32,6 +32,7 @@ MAX_ERROR_LENGTH, PREFIX = 200, "quadsim: "
 BASES = {  # a valid and fast line of each command
     "run": ["case=3", "optimizers=gd", "max_steps=5"],
     "list": ["cases"],
+    "completion": ["bash"],
     "cases": ["case=3", "seed=0..1", "max_steps=5"],
     "spectra": ["model=mine.csv"],
     "measure": ["model=mlp", "images=none.npz"],
@@ -284,7 +285,7 @@ def hostile(rng, verb, keys):
     if kind < 0.38:
         return f"{rng.choice(TEXTS)}={rng.choice(TEXTS)}", False
     values = rng.choice([MILD, MILD, NUMBERS, RANGES, TEXTS, PATHS])
-    return f"{rng.choice(keys)}={rng.choice(values)}", False
+    return f"{rng.choice(keys or ['json'])}={rng.choice(values)}", False  # a command may have no key
 
 
 def generated(seed, count, keys):
@@ -294,7 +295,7 @@ def generated(seed, count, keys):
         verb = rng.choice(list(keys))
         count = rng.choice([1, 1, 1, 2, 3])
         if rng.random() < 0.3:  # often valid
-            added = [(f"{rng.choice(keys[verb])}={rng.choice(MILD)}", False) for _ in range(count)]
+            added = [(f"{rng.choice(keys[verb] or ['json'])}={rng.choice(MILD)}", False) for _ in range(count)]
         else:
             added = [hostile(rng, verb, keys[verb]) for _ in range(count)]
         named = {word.partition("=")[0] for word, _ in added}

@@ -97,7 +97,7 @@ def test_the_same_optimizer_twice_is_refused():
         qs.table.quartiles(runs)
 
 
-@pytest.mark.parametrize("seeds", [[], "3", None, [-1], ["a"]], ids=str)
+@pytest.mark.parametrize("seeds", [[], "three", None, [-1], ["a"]], ids=str)
 def test_bad_seeds(seeds):
     with pytest.raises(InputError, match="seed"):
         qs.solve(lambda seed: qs.case(3, seed=seed), qs.GD(), seed=seeds)

@@ -37,11 +37,11 @@ class KappaMap:
         before = "" if self.kappa_from is None else f" from κ = {self.kappa_from:.4g}"
         return f"{PHRASES[self.map]}{before} to {'' if before else 'κ = '}{self.kappa:.6g}"
 
-
-def kappa_map(before: Sequence[np.ndarray], kappa: float, map: str) -> KappaMap | None:
-    """The map as a record; None if it leaves the condition number unchanged."""
-    low, high = min(part.min() for part in before), max(part.max() for part in before)
-    if low <= 0:
-        return KappaMap(map, float(kappa))
-    own = float(high / low)
-    return None if abs(own / kappa - 1) <= SAME_KAPPA else KappaMap(map, float(kappa), own)
+    @classmethod
+    def of(cls, before: Sequence[np.ndarray], kappa: float, map: str) -> KappaMap | None:
+        """The map as a record; None if it leaves the condition number unchanged."""
+        low, high = min(part.min() for part in before), max(part.max() for part in before)
+        if low <= 0:
+            return cls(map, float(kappa))
+        own = float(high / low)
+        return None if abs(own / kappa - 1) <= SAME_KAPPA else cls(map, float(kappa), own)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quadsim as qs
-from quadsim.spectra import KappaMap, kappa_map
+from quadsim.spectra import KappaMap
 
 
 def own_kappa(number, seed):
@@ -67,6 +67,6 @@ def test_the_map_changes_no_number_and_survives_pickling():
 
 def test_a_record_by_itself():
     parts = [np.array([1.0, 2.0]), np.array([4.0])]
-    assert kappa_map(parts, 4, "affine") is None
-    assert kappa_map(parts, 8, "affine") == KappaMap("affine", 8.0, 4.0)
-    assert kappa_map([np.array([0.0, 1.0])], 8, "affine") == KappaMap("affine", 8.0)
+    assert KappaMap.of(parts, 4, "affine") is None
+    assert KappaMap.of(parts, 8, "affine") == KappaMap("affine", 8.0, 4.0)
+    assert KappaMap.of([np.array([0.0, 1.0])], 8, "affine") == KappaMap("affine", 8.0)
