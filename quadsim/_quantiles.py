@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 QUARTILES = {"lower": 0.25, "median": 0.5, "upper": 0.75}
 MAX_ROUNDING = 1e-12  # of an index share·(n − 1)
@@ -52,3 +56,27 @@ def quantile(values: Any, share: float, method: Method) -> np.ndarray:
 def quartiles(values: Any, method: Method) -> dict[str, np.ndarray]:
     """Lower quartile, median and upper quartile along the last axis, by these names."""
     return {name: quantile(values, share, method) for name, share in QUARTILES.items()}
+
+
+def bands(runs: Iterable[Any], points: int = 400) -> pd.DataFrame:
+    """`quadsim.table.bands`; here because plots use it too. Reads the attributes of runs."""
+    import pandas as pd
+
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for run in runs:
+        groups.setdefault((run.problem, run.optimizer.name), []).append(run)
+    parts = []
+    for (problem, optimizer), draws in groups.items():
+        members = [run for run in draws if run.status != "underflow" or run.optimizer.homogeneous] or draws
+        last = max(run.last_step for run in members)
+        linear, logarithmic = np.linspace(0, last, points), np.geomspace(1, max(last, 1), points // 2)
+        steps = np.unique(np.concatenate([linear, logarithmic]).round().astype(np.int64))
+        curves = [np.interp(steps, run.steps, _log_relative(run)) for run in members]
+        names = {"problem": problem, "optimizer": optimizer, "label": members[0].optimizer.label}
+        parts.append(pd.DataFrame({**names, "step": steps, **quartiles(np.transpose(curves), "log10")}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _log_relative(run: Any) -> np.ndarray:
+    norms = np.maximum(run.grad_norm, 1e-300)
+    return np.log10(norms / norms[0])

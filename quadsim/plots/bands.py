@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim._validation import choice
+from quadsim._validation import InputError, choice
 from quadsim.plots import inputs
 from quadsim.plots.convergence import ABOVE, BELOW, MAX_NORM, MIN_NORM, YLABEL, draw_tol, say
 from quadsim.plots.curve_drawing import Curve, Frame, draw_curves, thinned
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("problem", "optimizer", "step", "lower", "median", "upper")
 BEYOND = "Arrowhead at the right: the quartiles go on beyond the panel."
+MEASURES = {"loss": "loss", "relative loss": "loss / its first value"}  # of comparisons; others: gradient norm
 PANEL = (2.7, 1.5)  # inches, about: of a panel in `panels`
 
 
@@ -36,12 +37,14 @@ def panels(
     tol: float | None = None,
     xscale: str = "linear",
 ) -> Figure | Axes:
-    """Gradient norm against steps, a panel for each problem: median over draws, quartiles as a band.
+    """Gradient norm (of a comparison: what it records) against steps, a panel for each problem.
+
+    Lines are medians over draws, bands are quartiles.
 
     Parameters
     ----------
     bands :
-        The table of `qs.table.bands(runs)`.
+        A run, a list of runs, a comparison or a list of them, or the table of `qs.table.bands(runs)`.
     titles :
         The title of each problem's panel; by default the names of the problems.
     ax :
@@ -51,7 +54,11 @@ def panels(
     xscale :
         "linear", where curves to the right of 1.12 times the last median are cut and marked, or "log".
     """
-    bands = inputs.table(bands, COLUMNS, function="panels", expected="the table of qs.table.bands(runs)")
+    bands = inputs.bands(bands, COLUMNS, "panels")
+    measures = list(bands["measure"].unique()) if "measure" in bands else []
+    if len(measures) > 1:
+        raise InputError(f"panels draws one quantity, got {' and '.join(measures)}: draw them one by one")
+    ylabel = MEASURES.get(measures[0], YLABEL) if measures else YLABEL
     log = choice("xscale", xscale, ("linear", "log")) == "log"
     names = bands["label"] if "label" in bands else bands["optimizer"]
     labels = {str(key): str(label) for key, label in zip(bands["optimizer"], names, strict=True)}
@@ -62,7 +69,7 @@ def panels(
         ((problem, title),) = titles.items()
         with given(ax, title) as axes:
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
-            axes.set_ylabel(YLABEL)
+            axes.set_ylabel(ylabel)
             add_legend(axes)
         return axes
     with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
@@ -71,7 +78,7 @@ def panels(
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
             axes.set_title("\n".join(line for part in title.splitlines() for line in evenly_wrapped(part, room, 9)))
-            axes.set_ylabel("\n".join(evenly_wrapped(YLABEL, 1.4, 8.5)) if number % 2 == 0 else "")
+            axes.set_ylabel("\n".join(evenly_wrapped(ylabel, 1.4, 8.5)) if number % 2 == 0 else "")
     return figure
 
 
