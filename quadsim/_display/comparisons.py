@@ -53,7 +53,7 @@ def comparison_html(comparison: Any) -> str:
         settings = f", {row['settings']}" if row["settings"] else ""
         result = [compact(row["median"]), f"{compact(row['lower'])} to {compact(row['upper'])}"]
         versus = ["", "", "", ""]
-        if not is_reference:
+        if not is_reference and not _all_failed(comparison):
             known = np.isfinite([row["low"], row["high"]]).any()
             interval = f"{signed_decades(row['low'])} to {signed_decades(row['high'])}" if known else "–"
             versus = [signed_decades(row["difference"]), interval, compact(row["p_adjusted"]), f"{row['wins']:.0%}"]

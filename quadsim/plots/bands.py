@@ -15,7 +15,7 @@ from quadsim.plots.curve_drawing import Curve, Frame, draw_curves, thinned
 from quadsim.plots.given_axes import add_legend, given, refuse
 from quadsim.plots.layout import canvas, legend_above, note
 from quadsim.plots.style import Style, power_ticks, step_ticks, styles_of
-from quadsim.plots.text import evenly_wrapped
+from quadsim.plots.text import default_rates, evenly_wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +54,7 @@ def panels(
     xscale :
         "linear", where curves to the right of 1.12 times the last median are cut and marked, or "log".
     """
+    rates = "" if caption else default_rates(inputs.rate_origins(bands))
     bands = inputs.bands(bands, COLUMNS, "panels")
     measures = list(bands["measure"].unique()) if "measure" in bands else []
     if len(measures) > 1:
@@ -72,7 +73,7 @@ def panels(
             axes.set_ylabel(ylabel)
             add_legend(axes)
         return axes
-    with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
+    with canvas(columns=2, panels=len(titles), caption=caption or rates, height=1.83) as (figure, grid):
         legend_above(figure, labels)
         room = (7.0 - 0.8) / min(len(titles), 2) - 0.15
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
@@ -88,7 +89,7 @@ def _panel(
     """Draw the medians and quartiles of one problem, up to tol."""
     floor = max(tol or 0.0, MIN_NORM)
     bands = read(rows, floor, MAX_NORM, log=log)
-    last = max((float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size), default=1.0)
+    last = max([1.0, *(float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size)])
     xlim = (0.85, 1.2 * max(last, 2)) if log else (-0.02 * last, 1.12 * last)
     lowest, highest = range_of(bands)
     frame = Frame(*PANEL, xlim, (tol / 2 if tol else lowest / 2, 2 * max(highest, 1)), log_x=log)

@@ -49,6 +49,14 @@ def lanes(given: Any, function: str) -> list[tuple[str, str, np.ndarray, np.ndar
     return found
 
 
+def rate_origins(given: Any) -> list[tuple[str, str]]:
+    """The label of each run's optimizer with the origin of its learning rate; none of a table."""
+    listed = [given] if _is_run(given) else list(given) if isinstance(given, Sequence) else []
+    if listed and all(map(_is_run, listed)):
+        return [(run.optimizer.label, str(getattr(run, "lr_from", ""))) for run in listed]
+    return []
+
+
 def _is_run(given: Any) -> bool:
     return hasattr(getattr(given, "optimizer", None), "label") and hasattr(given, "relative")
 
