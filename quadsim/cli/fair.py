@@ -222,7 +222,7 @@ def offer_compare(line: CommandLine, by_origin: Mapping[str, Sequence[str]], dra
     texts = {key: text for key, text in line.texts.items() if key in KEYS or key in line.settings}
     dropped = [key for key, text in texts.items() if key not in LISTS and key not in line.settings and _several(text)]
     texts = {key: text for key, text in texts.items() if key not in dropped}
-    if draws < min_items(compare.__kwdefaults__["level"]):
+    if draws < min_items((compare.__kwdefaults__ or {})["level"]):
         texts.pop("seed", None)  # so few draws show no difference
     if float(texts.get("tol", 1)) == 0:
         del texts["tol"]

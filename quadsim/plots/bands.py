@@ -54,7 +54,8 @@ def panels(
     xscale :
         "linear", where curves to the right of 1.12 times the last median are cut and marked, or "log".
     """
-    rates = "" if caption else default_rates(inputs.rate_origins(bands))
+    origins = inputs.rate_origins(bands)
+    rates = default_rates(origins)
     bands = inputs.bands(bands, COLUMNS, "panels")
     measures = list(bands["measure"].unique()) if "measure" in bands else []
     if len(measures) > 1:
@@ -68,6 +69,8 @@ def panels(
     styles = styles_of(list(labels))
     if ax is not None:
         ((problem, title),) = titles.items()
+        marked = {label for label, origin in origins if rates and origin == "default"}
+        labels = {name: f"{label}, default lr" if label in marked else label for name, label in labels.items()}
         with given(ax, title) as axes:
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
             axes.set_ylabel(ylabel)

@@ -41,7 +41,7 @@ def draw_differences(
     axes.set_yticks([])
     failed = not np.isfinite(runs["score"].to_numpy(dtype=float)).any()
     if others.empty or failed:
-        text = "no run has a result" if failed else "nothing to compare with"
+        text = "nothing to compare with" if others.empty else "no run has a result"
         axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=GREY)
         axes.set_xticks([])
         return
