@@ -70,11 +70,3 @@ def test_a_record_by_itself():
     assert kappa_map(parts, 4, "affine") is None
     assert kappa_map(parts, 8, "affine") == KappaMap("affine", 8.0, 4.0)
     assert kappa_map([np.array([0.0, 1.0])], 8, "affine") == KappaMap("affine", 8.0)
-
-
-def test_a_stretched_problem_shows_it():
-    stretched = qs.problem(spectrum=[[1, 2], [3, 4]], kappa=50)
-    for shown in (repr(stretched), stretched._repr_html_()):
-        assert "eigenvalues mapped affinely from κ = 4 to 50" in shown
-    for shown in (repr(qs.case(3)), qs.case(3)._repr_html_()):
-        assert "mapped" not in shown
