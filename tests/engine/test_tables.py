@@ -1,5 +1,6 @@
 """`qs.table`: one run counts as a list of one; other objects are refused with one sentence."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -32,3 +33,20 @@ def test_no_runs():
     for name in ("quartiles", "bands"):
         with pytest.raises(InputError, match="at least one run"):
             getattr(qs.table, name)([])
+
+
+def test_bands_of_runs_recorded_from_a_later_step_refer_to_step_0():
+    every = qs.solve(qs.case(3), qs.GD(), max_steps=100, record=1)
+    bands = qs.table.bands(qs.exact(qs.case(3), qs.GD(), at=[10, 100]))
+    assert (bands["step"].min(), bands["step"].max()) == (10, 100)
+    ends = bands.set_index("step").loc[[10, 100], "median"]
+    np.testing.assert_allclose(ends, every.relative[[10, 100]], rtol=1e-12)
+    assert qs.table.bands(every)["step"].min() == 0
+
+
+def test_bands_without_a_recorded_step():
+    lost = qs.exact(qs.case(3), qs.GD(lr=1.0), at=[10**6])
+    assert lost.steps.size == 0
+    with pytest.raises(InputError, match="no run has a recorded step"):
+        qs.table.bands(lost)
+    assert set(qs.table.bands([lost, RUN])["optimizer"]) == {"gd"}
