@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 NEAR_ONE = math.log10(1.1)  # decades: ratios up to this have three digits
@@ -83,3 +84,10 @@ def power_of_ten(exponent: int) -> str:
 
 def _not_finite(value: float) -> str:
     return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+
+
+def tuned_or_given(tuned: str, given: Sequence[str], count: int) -> str:
+    """`learning rates tuned on 6 other draws, given for Adam`; ``given``: labels, of ``count`` optimizers in all."""
+    if len(given) == count:
+        return "learning rates as given, not tuned"
+    return f"learning rates {tuned}" + (f", given for {', '.join(given)}" if given else "")

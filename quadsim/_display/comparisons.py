@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadsim._display import html, text
-from quadsim._format import compact, signed_decades
+from quadsim._format import compact, signed_decades, tuned_or_given
 
 MAX_ROWS = 30  # of a table
 OBJECTIVES = {"final-loss": "final loss", "steps-to-tol": "steps to tol", "mean-log-loss": "mean of log10 loss"}
@@ -20,10 +20,13 @@ def comparison_text(comparison: Any) -> str:
     first = (
         f"Comparison on {text.name(comparison.problem)}: {protocol.objective}, {seeds}, max_steps {protocol.max_steps}"
     )
+    if _all_failed(comparison):
+        first += "; no run has a result, so there is nothing to compare"
     rows = []
     for row in comparison.summary.to_dict("records"):
         verdict = "reference" if row["optimizer"] == comparison.reference else row["verdict"]
-        rows.append(f"{text.one_line(row['optimizer'], 24)}: {text.number(row['median'])}, {verdict}")
+        given = ", lr given" if row["given"] else ""
+        rows.append(f"{text.one_line(row['optimizer'], 24)}: {text.number(row['median'])}, {verdict}{given}")
     return text.lines(first, rows)
 
 
@@ -46,10 +49,11 @@ def comparison_html(comparison: Any) -> str:
         is_reference = row["optimizer"] == comparison.reference
         lr = text.number(row["lr"]) if isinstance(row["lr"], float) else "by block"
         lr += " × best" if row["factor"] else ""
+        lr += " (given)" if row["given"] else ""
         settings = f", {row['settings']}" if row["settings"] else ""
         result = [compact(row["median"]), f"{compact(row['lower'])} to {compact(row['upper'])}"]
         versus = ["", "", "", ""]
-        if not is_reference:
+        if not is_reference and not _all_failed(comparison):
             known = np.isfinite([row["low"], row["high"]]).any()
             interval = f"{signed_decades(row['low'])} to {signed_decades(row['high'])}" if known else "–"
             versus = [signed_decades(row["difference"]), interval, compact(row["p_adjusted"]), f"{row['wins']:.0%}"]
@@ -58,16 +62,23 @@ def comparison_html(comparison: Any) -> str:
             [row["label"], lr + edge + settings, *result, *versus, "reference" if is_reference else row["verdict"]]
         )
     level, comparisons = f"{comparison.level:.0%}", text.counted(comparison.comparisons, "comparison")
+    origins = tuned_or_given(f"tuned on {len(comparison.tuning_seeds)} others", comparison.given, len(frame))
     footer = (
-        f"Medians over {len(comparison.seeds)} seeds at settings tuned on {len(comparison.tuning_seeds)} others. "
+        f"Medians over {len(comparison.seeds)} seeds; {origins}. "
         f"Difference: median of the paired differences to {comparison.reference} in decades, negative where better, "
         f"with its {level} interval; p of a sign test, corrected for {comparisons}."
     )
+    if _all_failed(comparison):
+        footer = "No run has a result, so there is nothing to compare."
     limit = f"max_steps = {protocol.max_steps:,}"
     title = html.escape(f"{comparison.problem}: {OBJECTIVES[protocol.objective]}, {limit}", 160)
     colours = _colours(comparison)
     table = html.table(columns, rows, more=max(len(frame) - MAX_ROWS, 0), colours=colours)
     return html.card(title, table, html.note(footer))
+
+
+def _all_failed(comparison: Any) -> bool:
+    return not np.isfinite(comparison.runs["score"].to_numpy(dtype=float)).any()
 
 
 def _colours(comparison: Any) -> list[str]:

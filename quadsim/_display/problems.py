@@ -17,7 +17,10 @@ def problem_text(problem: Any) -> str:
     inner = f"block kappas {_range(kappas)}, " if count > 1 else ""
     kappa = f"kappa {text.number(problem.kappa)}"
     name, minimizer = text.name(problem.name), problem.minimizer_kind
-    return f"<BlockQuadratic {name}: dim {problem.dim}, {blocks}, {ends}, {kappa}, {inner}minimizer {minimizer}>"
+    mapped = f", {problem.kappa_map}" if problem.kappa_map else ""
+    return (
+        f"<BlockQuadratic {name}: dim {problem.dim}, {blocks}, {ends}, {kappa}, {inner}minimizer {minimizer}{mapped}>"
+    )
 
 
 def problem_html(problem: Any) -> str:
@@ -31,6 +34,7 @@ def problem_html(problem: Any) -> str:
         "largest eigenvalue L": text.number(problem.lipschitz),
         "condition number κ": text.number(problem.kappa),
         "κ of the blocks": _range(problem.block_kappas) if count > 1 else None,
+        "map to κ": None if problem.kappa_map is None else str(problem.kappa_map),
         "minimizer": problem.minimizer_kind,
     }
     labels = [f"block {number}" for number in range(len(shown))]

@@ -49,7 +49,9 @@ def finding(result: Comparison) -> str:
     begin = f"{result.problem.capitalize()}, {objectives[result.protocol.objective]}"
     if not others:
         return f"{begin}: {against['label']} alone"
-    failed = "" if against["verdict"] == "–" else f" ({against['verdict']})"
+    reference = against["label"] + ("" if against["verdict"] == "–" else f" ({against['verdict']})")
+    if against["given"] and not all(row["given"] for row in others):
+        reference += " at a given learning rate"
     if all(row["verdict"] == "no difference found" for row in others):
         names = [against["label"], *(row["label"] for row in others)]
         owners = [f"{row['label']} " if len(others) > 1 else "" for row in others]
@@ -58,8 +60,16 @@ def finding(result: Comparison) -> str:
         )
         return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({intervals})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
-    parts = [_part(row, result.protocol) for row in ordered]
-    return f"{begin} compared with {against['label']}{failed}: {', '.join(parts)}"
+    parts = [
+        _part(row, result.protocol) if row["given"] == against["given"] else f"{row['label']} {_origin(row)}"
+        for row in ordered
+    ]
+    return f"{begin} compared with {reference}: {', '.join(parts)}"
+
+
+def _origin(row: Row) -> str:
+    """In a title, in place of a verdict between a tuned and a given learning rate."""
+    return "at a given learning rate" if row["given"] else "at a tuned one"
 
 
 def _how(failed: dict[str, Counter[str]]) -> str:
@@ -119,10 +129,15 @@ def method(result: Comparison) -> str:
     """How intervals and verdicts are computed, in one sentence without full stop."""
     count = result.comparisons
     family = "1 comparison" if count == 1 else f"Holm over {count} comparisons"
+    rates = ", given the tuned rates (or others that resampled tuning seeds choose)"
     return (
-        f"{100 * result.level:g}% intervals per comparison: order statistics of the paired differences, given the "
-        f"tuned rates (or others that resampled tuning seeds choose); p: two-sided sign test, {family}"
+        f"{100 * result.level:g}% intervals per comparison: order statistics of the paired differences"
+        f"{'' if _all_given(result) else rates}; p: two-sided sign test, {family}"
     )
+
+
+def _all_given(result: Comparison) -> bool:
+    return len(result.given) == len(result.summary)
 
 
 def notes(result: Comparison) -> Iterator[str]:
@@ -181,20 +196,25 @@ def show_comparisons(screen: Any, results: list[Comparison]) -> None:
 
 def column_notes(columns: Iterable[str], protocol: EvaluationProtocol) -> str:
     """What the columns of the table mean, for those that are shown."""
-    decades = protocol.objective == "mean-log-loss"
+    decades, columns = protocol.objective == "mean-log-loss", list(columns)
+    versus = next((column for column in columns if column.startswith((VERSUS, "less "))), VERSUS).partition(" (")[0]
     lost = "decades lost" if decades else "factor lost"
     texts = {
-        "best lr": "tuned on other draws; lowest or highest: at the edge of the rates tried",
+        "best lr": "tuned on other draws unless given; lowest or highest: at the edge of the rates tried",
         "median": f"over the draws, of {OBJECTIVE_WORDS[protocol.objective]}; ∞: failed",
-        VERSUS: f"median of the paired {'differences' if decades else 'ratios'} to the reference, below "
+        "quartiles": "over the same draws",
+        versus: f"median of the paired {'differences' if decades else 'ratios'} to the reference, below "
         f"{'0' if decades else '1'} is better",
         "p (Holm)": "of the sign test, corrected for the number of comparisons",
+        "verdict": "better or worse if the corrected p shows it, too few seeds if it could not; otherwise how most "
+        "runs failed",
         "wins": "share of draws on which it beats the reference, ties half",
+        "diverged": "share of runs whose loss grew by 10¹⁰⁰ or was not finite",
         "underflow": "share of runs that left float64's range, which have no result",
         "lr range": "width of the rates within a factor 2 of the best result",
         "lr/2": f"{lost} at half the best lr, and at twice (2·lr)",
     }
-    shown = {VERSUS if column.startswith(("÷ ", "less ")) else column for column in columns}
+    shown = {versus if column.startswith(f"{versus} (") else column for column in columns}
     return "; ".join(f"{name}: {text}" for name, text in texts.items() if name in shown)
 
 
@@ -230,6 +250,8 @@ def show_comparison(screen: Any, result: Comparison) -> list[str]:
     against = next(row["label"] for row in rows if row["optimizer"] == result.reference)
     screen.print(finding(result), style="bold")
     seeds = f"tuned on seeds {seeds_text(result.tuning_seeds)}, confirmed on {seeds_text(result.seeds)}"
+    if _all_given(result):
+        seeds = f"given learning rates, on seeds {seeds_text(result.seeds)}"
     screen.print(f"{steps_text(protocol)}; {seeds}; {rows[0]['minimizer']} minimizer")
     if failures(result):
         for row in rows:

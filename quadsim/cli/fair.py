@@ -210,17 +210,20 @@ def offer(line: CommandLine, by_origin: Mapping[str, Sequence[str]]) -> str:
     return f"{begin}: tune {_both_or_all(by_origin)} with `{command}`"
 
 
-def offer_compare(line: CommandLine, by_origin: Mapping[str, Sequence[str]]) -> str:
-    """The same for a sweep, which does not tune: `compare` does, for one value of each key."""
+def offer_compare(line: CommandLine, by_origin: Mapping[str, Sequence[str]], draws: int) -> str:
+    """The same for a sweep of so many draws, which does not tune: `compare` does, for one value of each key."""
     from quadsim.cli.commands.compare import KEYS
 
     if not (begin := _default_beside_best(by_origin)):
         return ""
+    from quadsim.comparison.paired import compare
+    from quadsim.comparison.statistics import min_items
+
     texts = {key: text for key, text in line.texts.items() if key in KEYS or key in line.settings}
     dropped = [key for key, text in texts.items() if key not in LISTS and key not in line.settings and _several(text)]
     texts = {key: text for key, text in texts.items() if key not in dropped}
-    if not _several(texts.get("seed", "")):
-        texts.pop("seed", None)  # a comparison needs several draws
+    if draws < min_items((compare.__kwdefaults__ or {})["level"]):
+        texts.pop("seed", None)  # so few draws show no difference
     if float(texts.get("tol", 1)) == 0:
         del texts["tol"]
     else:

@@ -7,6 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadsim._format import tuned_or_given
+from quadsim._validation import InputError, InputTypeError, shown
+from quadsim.comparison.across import failures
+
 if TYPE_CHECKING:
     from quadsim.comparison.evaluation import EvaluationProtocol
     from quadsim.comparison.paired import Comparison
@@ -53,6 +57,24 @@ def to_markdown(comparisons: Sequence[Comparison]) -> str:
 # ---- the content
 
 
+def checked(comparisons: Sequence[Any]) -> list[Comparison]:
+    """The comparisons, if one table can hold them: its columns have one meaning."""
+    from quadsim.comparison.paired import Comparison
+
+    for one in comparisons:
+        if not isinstance(one, Comparison):
+            raise InputTypeError(f"a table holds comparisons (qs.compare), one argument for each, got {shown(one)}")
+    first = comparisons[0]
+    for name in ("objective", "max_steps", "tol", "level"):
+        values = [one.level if name == "level" else getattr(one.protocol, name) for one in comparisons]
+        if name == "tol" and first.protocol.objective != "steps-to-tol":
+            continue
+        if len(set(values)) > 1:
+            listed = " and ".join(map(str, dict.fromkeys(values)))
+            raise InputError(f"one table needs one {name}, got {listed}: export them one by one")
+    return list(comparisons)
+
+
 def _table(comparisons: Sequence[Comparison]) -> tuple[list[str], list[list[list[Item]]]]:
     """The names of the columns, and the rows of each problem."""
     first = comparisons[0]
@@ -90,6 +112,8 @@ def _cells(row: dict[Any, Any], protocol: EvaluationProtocol, name: str) -> list
     lr: Item = ("text", row["lr"]) if isinstance(row["lr"], str) else ("number", (row["lr"], LR_DIGITS))
     if row["factor"] and not isinstance(row["lr"], str):
         lr = ("join", [("text", "×"), lr])
+    if row["given"]:
+        lr = ("join", [lr, ("text", " given")])
     if isinstance(row["failed"], str):
         lr = ("text", "–")
     quartiles: Item = ("join", [_number(row["lower"]), ("text", " to " if decades else "–"), _number(row["upper"])])
@@ -131,14 +155,21 @@ def _ratio(difference: float, decades: bool) -> Item:
 
 def _notes(comparisons: Sequence[Comparison]) -> list[str]:
     first = comparisons[0]
+    given = list(dict.fromkeys(label for one in comparisons for label in one.given))
+    labels = {label for one in comparisons for label in one.summary["label"]}
     steps, tol = f"{first.protocol.max_steps:,}", f"{first.protocol.tol:g}"
     objective = {
         "final-loss": f"Loss after {steps} steps",
         "steps-to-tol": f"Steps to {tol} of the first gradient norm, {steps} at most",
         "mean-log-loss": f"Mean of log10 L/L0 over {steps} steps",
     }[first.protocol.objective]
-    tuned = f"learning rates tuned on {len(first.tuning_seeds)} other draws"
-    lines = [f"{objective}: medians over {len(first.seeds)} draws; {tuned}"]
+    draws, others = (
+        " or ".join(f"{count:,}" for count in sorted({len(getattr(one, name)) for one in comparisons}))
+        for name in ("seeds", "tuning_seeds")
+    )
+    tuned = tuned_or_given(f"tuned on {others} other draws", given, len(labels))
+    lines = [f"{objective}: medians over {draws} draws; {tuned}"]
+    lines += [f"{one.problem.capitalize()}: no run has a result" for one in comparisons if failures(one)]
     if first.comparisons:
         lines.append(
             f"p: two-sided sign test of paired differences, Holm over {_many(first.comparisons, 'comparison')}"

@@ -87,6 +87,11 @@ class Comparison:
 
         return comparisons.comparison_html(self)
 
+    @property
+    def given(self) -> list[str]:
+        """The labels of the optimizers whose settings were given, not tuned."""
+        return [row["label"] for row in self.summary.to_dict("records") if row["given"]]
+
     def to_frame(self) -> pd.DataFrame:
         """The table of verdicts.
 
@@ -122,17 +127,36 @@ class Comparison:
 
         return plots.comparison(self, ax=ax, **options)
 
+    def profile(self, *others: Comparison) -> pd.DataFrame:
+        """The table of `performance_profile` of this comparison, and of others on other problems.
+
+        Returns
+        -------
+        DataFrame
+            One row for each optimizer and factor.
+
+        >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+        >>> result.profile().groupby("optimizer")["solved"].first().to_dict()
+        {'block-gd': 1.0, 'gd': 1.0}
+        """
+        from quadsim.comparison import profiles
+
+        return profiles.performance_profile([self, *others])
+
     def to_latex(self, *others: Comparison) -> str:
-        """A LaTeX table (booktabs) of this comparison, and of others on other problems below it."""
+        """A LaTeX table (booktabs) of this comparison, and of others on other problems below it.
+
+        The p-values and verdicts are those of `corrected`: the comparisons of one table form one family.
+        """
         from quadsim.comparison import export
 
-        return export.to_latex([self, *others])
+        return export.to_latex(corrected(export.checked([self, *others])))
 
     def to_markdown(self, *others: Comparison) -> str:
-        """A Markdown table of this comparison, and of others on other problems below it."""
+        """The table of `to_latex` as Markdown."""
         from quadsim.comparison import export
 
-        return export.to_markdown([self, *others])
+        return export.to_markdown(corrected(export.checked([self, *others])))
 
 
 def compare(

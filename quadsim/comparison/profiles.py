@@ -125,5 +125,5 @@ def _listed(comparisons: Any) -> list[Any]:
             raise InputError(f"a profile needs one objective, got {both}")
         if set(one.tuned) != set(first.tuned):
             missing = ", ".join(sorted(set(one.tuned) ^ set(first.tuned)))
-            raise InputError(f"a profile needs the same optimizers on all problems: {missing} is not on all")
+            raise InputError(f"a profile needs the same optimizers on all problems, but these are not: {missing}")
     return list(listed)

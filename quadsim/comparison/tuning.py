@@ -125,6 +125,8 @@ class Tuned:
         """
         from quadsim import plots
 
+        if self.given:
+            raise checks.InputError(f"nothing to draw: the settings of {self.optimizer.name} were given, not tuned")
         return plots.sensitivity(self, ax=ax, **options)
 
     def curve(self) -> pd.DataFrame:

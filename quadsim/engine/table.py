@@ -10,7 +10,7 @@ import numpy as np
 
 from quadsim import _columns, _discovery
 from quadsim import _quantiles as quantiles
-from quadsim._validation import InputError
+from quadsim._validation import InputError, InputTypeError, shown
 from quadsim.engine.trajectory import Status, Trajectory
 
 if TYPE_CHECKING:
@@ -39,7 +39,20 @@ def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
     return pd.read_csv(path, **options)
 
 
-def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
+def _listed(runs: Any, at_least: int = 0) -> list[Trajectory]:
+    """The runs as a list; a single run is a list of one."""
+    if not isinstance(runs, Trajectory | Iterable) or isinstance(runs, str):
+        raise InputTypeError(f"runs must be a run, or a list of runs such as qs.solve returns, got {shown(runs)}")
+    listed = [runs] if isinstance(runs, Trajectory) else list(runs)
+    for run in listed:
+        if not isinstance(run, Trajectory):
+            raise InputTypeError(f"runs must be runs such as qs.solve returns, got {shown(run)}")
+    if len(listed) < at_least:
+        raise InputError("runs must hold at least one run")
+    return listed
+
+
+def rows(runs: Trajectory | Iterable[Trajectory]) -> list[dict[str, Any]]:
     """One dictionary of plain values for each run: its settings and how it ended. A missing value is None."""
     return [
         {
@@ -60,11 +73,11 @@ def rows(runs: Iterable[Trajectory]) -> list[dict[str, Any]]:
             "engine": run.engine,
             **_conditions(run),
         }
-        for lane, run in enumerate(runs)
+        for lane, run in enumerate(_listed(runs))
     ]
 
 
-def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
+def summary(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each run: its settings and how it ended."""
     import pandas as pd
 
@@ -72,18 +85,18 @@ def summary(runs: Iterable[Trajectory]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys([column for column in WHOLE if column in frame], "Int64"))
 
 
-def curves(runs: Iterable[Trajectory]) -> pd.DataFrame:
+def curves(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each recorded step of each run; `relative` is ‖g‖/‖g₀‖."""
     import pandas as pd
 
     empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
-    parts = [pd.DataFrame(_curve(lane, run)) for lane, run in enumerate(runs)]
+    parts = [pd.DataFrame(_curve(lane, run)) for lane, run in enumerate(_listed(runs))]
     return pd.concat(parts or [empty], ignore_index=True)
 
 
-def columns(runs: Iterable[Trajectory]) -> dict[str, Columns]:
+def columns(runs: Trajectory | Iterable[Trajectory]) -> dict[str, Columns]:
     """The tables of `summary` and of `curves` for files, by suffix, made without pandas."""
-    listed = list(runs)
+    listed = _listed(runs)
     curves: dict[str, list[Any]] = {name: [] for name in CURVE_COLUMNS}
     for lane, run in enumerate(listed):
         for name, value in _curve(lane, run).items():
@@ -98,7 +111,7 @@ def _curve(lane: int, run: Trajectory) -> dict[str, Any]:
     return {"lane": lane, **texts, **recorded}
 
 
-def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
+def quartiles(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
     """One row for each problem and optimizer: quartiles of the steps to tol over its draws.
 
     A run that did not reach tol counts as later than all that did; a quartile that falls on such a run is missing: it
@@ -108,7 +121,8 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    frame = summary(runs)
+    listed = _listed(runs, at_least=1)
+    frame = summary(listed)
     if frame.duplicated(["problem", "optimizer", "seed"]).any():
         raise InputError("quartiles are over draws: give each optimizer once for each problem and seed")
     frame["steps"] = frame["steps_to_tol"].astype("Float64").fillna(np.inf).astype(float)
@@ -133,33 +147,13 @@ def quartiles(runs: Iterable[Trajectory]) -> pd.DataFrame:
     return pd.DataFrame(parts).astype({f"{name}_steps": "Int64" for name in quantiles.QUARTILES})
 
 
-def bands(runs: Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
+def bands(runs: Trajectory | Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
     """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; ended runs keep their last value.
 
     Runs that underflowed are excluded, unless all did: the gradients of Adam outside float64's range are spurious
     (ledger 5i).
     """
-    import pandas as pd
-
-    groups: dict[tuple[str, str], list[Trajectory]] = {}
-    for run in runs:
-        groups.setdefault((run.problem, run.optimizer.name), []).append(run)
-    parts = []
-    for (problem, optimizer), draws in groups.items():
-        members = [run for run in draws if run.status != Status.UNDERFLOW or run.optimizer.homogeneous] or draws
-        last = max(run.last_step for run in members)
-        linear, logarithmic = np.linspace(0, last, points), np.geomspace(1, max(last, 1), points // 2)
-        steps = np.unique(np.concatenate([linear, logarithmic]).round().astype(np.int64))
-        curves = [np.interp(steps, run.steps, _log_relative(run)) for run in members]
-        names = {"problem": problem, "optimizer": optimizer, "label": members[0].optimizer.label}
-        values = quantiles.quartiles(np.transpose(curves), "log10")
-        parts.append(pd.DataFrame({**names, "step": steps, **values}))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _log_relative(run: Trajectory) -> np.ndarray:
-    norms = np.maximum(run.grad_norm, 1e-300)
-    return np.log10(norms / norms[0])
+    return quantiles.bands(_listed(runs, at_least=1), points)
 
 
 def _conditions(run: Trajectory) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pandas as pd
 from quadsim import keys
 from quadsim._quantiles import QUARTILES
 from quadsim._validation import InputError
+from quadsim.plots import inputs
 
 WORDS = ("case", "choice", "models", "spectrum", "text")  # kinds of keys whose values are not numbers
 NAMES = {"optimizer", "problem", *(key.name for key in keys.TABLE if key.axis and key.kind in WORDS)}
@@ -54,10 +55,11 @@ def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_to
         ``js_distance`` (mean). Values of heterogeneity that give the same arrangement are one row. Runs that
         underflowed are left out of quartiles of loss, gradient norm and measured rate.
     """
-    frame = _freed(frame, y)
+    frame = _freed(inputs.sweep_rows(frame, "medians"), y)
+    axes = inputs.names("axes", axes)
     for name in names_of([*map(free_name, axes), "optimizer", y]):
         if name not in frame:
-            raise InputError(f"the table has no column {name}")
+            raise InputError(f"the table has no column {name}: give that of qs.sweep, or name one of its columns")
     rows = frame[~frame["status"].isin(["error"])] if "status" in frame else frame
     if rows.empty:
         raise InputError("nothing to draw: " + ("all cells failed" if len(frame) else "the table is empty"))
@@ -102,7 +104,7 @@ def slopes(frame: pd.DataFrame, axes: Sequence[str] = (), *, x: str = "kappa", y
     Columns: optimizer, the other axes, ``slope``, ``standard_error``, ``points``. The fit is over the positive
     medians; with fewer than three of them the slope is NaN.
     """
-    return fits(medians(frame, names_of([*axes, x]), y), free_name(x))
+    return fits(medians(frame, names_of([*inputs.names("axes", axes), x]), y), free_name(x))
 
 
 def fits(table: pd.DataFrame, x: str) -> pd.DataFrame:

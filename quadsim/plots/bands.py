@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim._validation import choice
+from quadsim._validation import InputError, choice
 from quadsim.plots import inputs
 from quadsim.plots.convergence import ABOVE, BELOW, MAX_NORM, MIN_NORM, YLABEL, draw_tol, say
 from quadsim.plots.curve_drawing import Curve, Frame, draw_curves, thinned
 from quadsim.plots.given_axes import add_legend, given, refuse
 from quadsim.plots.layout import canvas, legend_above, note
 from quadsim.plots.style import Style, power_ticks, step_ticks, styles_of
-from quadsim.plots.text import evenly_wrapped
+from quadsim.plots.text import default_rates, evenly_wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("problem", "optimizer", "step", "lower", "median", "upper")
 BEYOND = "Arrowhead at the right: the quartiles go on beyond the panel."
+MEASURES = {"loss": "loss", "relative loss": "loss / its first value"}  # of comparisons; others: gradient norm
 PANEL = (2.7, 1.5)  # inches, about: of a panel in `panels`
 
 
@@ -36,12 +37,14 @@ def panels(
     tol: float | None = None,
     xscale: str = "linear",
 ) -> Figure | Axes:
-    """Gradient norm against steps, a panel for each problem: median over draws, quartiles as a band.
+    """Gradient norm (of a comparison: what it records) against steps, a panel for each problem.
+
+    Lines are medians over draws, bands are quartiles.
 
     Parameters
     ----------
     bands :
-        The table of `qs.table.bands(runs)`.
+        A run, a list of runs, a comparison or a list of them, or the table of `qs.table.bands(runs)`.
     titles :
         The title of each problem's panel; by default the names of the problems.
     ax :
@@ -51,7 +54,13 @@ def panels(
     xscale :
         "linear", where curves to the right of 1.12 times the last median are cut and marked, or "log".
     """
-    bands = inputs.table(bands, COLUMNS, function="panels", expected="the table of qs.table.bands(runs)")
+    origins = inputs.rate_origins(bands)
+    rates = default_rates(origins)
+    bands = inputs.bands(bands, COLUMNS, "panels")
+    measures = list(bands["measure"].unique()) if "measure" in bands else []
+    if len(measures) > 1:
+        raise InputError(f"panels draws one quantity, got {' and '.join(measures)}: draw them one by one")
+    ylabel = MEASURES.get(measures[0], YLABEL) if measures else YLABEL
     log = choice("xscale", xscale, ("linear", "log")) == "log"
     names = bands["label"] if "label" in bands else bands["optimizer"]
     labels = {str(key): str(label) for key, label in zip(bands["optimizer"], names, strict=True)}
@@ -60,18 +69,20 @@ def panels(
     styles = styles_of(list(labels))
     if ax is not None:
         ((problem, title),) = titles.items()
+        marked = {label for label, origin in origins if rates and origin == "default"}
+        labels = {name: f"{label}, default lr" if label in marked else label for name, label in labels.items()}
         with given(ax, title) as axes:
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
-            axes.set_ylabel(YLABEL)
+            axes.set_ylabel(ylabel)
             add_legend(axes)
         return axes
-    with canvas(columns=2, panels=len(titles), caption=caption, height=1.83) as (figure, grid):
+    with canvas(columns=2, panels=len(titles), caption=caption or rates, height=1.83) as (figure, grid):
         legend_above(figure, labels)
         room = (7.0 - 0.8) / min(len(titles), 2) - 0.15
         for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
             axes.set_title("\n".join(line for part in title.splitlines() for line in evenly_wrapped(part, room, 9)))
-            axes.set_ylabel("\n".join(evenly_wrapped(YLABEL, 1.4, 8.5)) if number % 2 == 0 else "")
+            axes.set_ylabel("\n".join(evenly_wrapped(ylabel, 1.4, 8.5)) if number % 2 == 0 else "")
     return figure
 
 
@@ -81,7 +92,7 @@ def _panel(
     """Draw the medians and quartiles of one problem, up to tol."""
     floor = max(tol or 0.0, MIN_NORM)
     bands = read(rows, floor, MAX_NORM, log=log)
-    last = max((float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size), default=1.0)
+    last = max([1.0, *(float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size)])
     xlim = (0.85, 1.2 * max(last, 2)) if log else (-0.02 * last, 1.12 * last)
     lowest, highest = range_of(bands)
     frame = Frame(*PANEL, xlim, (tol / 2 if tol else lowest / 2, 2 * max(highest, 1)), log_x=log)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from quadsim._format import in_words
 from quadsim.plots.aggregate import UNTRUSTED, arrangement_counts, axes_of, broken, seeds
 from quadsim.plots.labels import axis_name, plain_name, setting
 from quadsim.plots.sweep_panels import Sweep
+from quadsim.plots.text import default_rates, listed
 
 
 def title_of(y: str, *axes: str, word: str = "by") -> str:
     """ "Steps to tolerance against κ"."""
     name = axis_name(y).split(",")[0]
     name = name[0].upper() + name[1:] if name[0].isascii() else name
-    return f"{name} {word} {_listed([plain_name(axis) for axis in axes])}"
+    return f"{name} {word} {listed([plain_name(axis) for axis in axes])}"
 
 
 def caption_of(sweep: Sweep, x: str | None = None, up: str | None = None) -> str:
@@ -37,7 +36,7 @@ def caption_of(sweep: Sweep, x: str | None = None, up: str | None = None) -> str
             (several, f"Colours: medians over {seeds(drawn)}."),
             (absent.any(), f"Hatched: {f'tolerance not reached{within}' if steps else 'no value'}."),
             ((diverged & absent).any(), "Crosses: diverged."),
-            (names, f"Not drawn, without {plain_name(x)} or {plain_name(up)}: {_listed(names)}."),
+            (names, f"Not drawn, without {plain_name(x)} or {plain_name(up)}: {listed(names)}."),
         ]
     else:
         lines, bands = ("Lines", "bands") if x else ("Dots", "bars")
@@ -69,15 +68,8 @@ def _default_rates(sweep: Sweep) -> str:
     """Whose learning rates are library defaults, if others are the best in closed form."""
     if "lr_from" not in sweep.frame or not {"default", "theory"} <= set(sweep.frame["lr_from"]):
         return ""
-    rows = sweep.frame[sweep.frame["lr_from"].isin(["default", "theory"])]
-    names = {
-        origin: [sweep.labels[name] for name in of["optimizer"].unique() if name in sweep.labels]
-        for origin, of in rows.groupby("lr_from")
-    }
-    if not all(names.values()):
-        return ""
-    default, best = _listed(names["default"]), _listed(names["theory"])
-    return f"Learning rates: library default of {default}, best in closed form of {best}."
+    pairs = sweep.frame[["optimizer", "lr_from"]].drop_duplicates().itertuples(index=False, name=None)
+    return default_rates((sweep.labels[name], origin) for name, origin in pairs if name in sweep.labels)
 
 
 def arrangement_caption(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -85,9 +77,9 @@ def arrangement_caption(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     counts = arrangement_counts(frame) if "heterogeneity" in axes_of(table) else []
     if not counts:
         return ""
-    listed = "; ".join("{values:,} values are {distinct:,} of {of:,}".format(**count) for count in counts)
+    texts = "; ".join("{values:,} values are {distinct:,} of {of:,}".format(**count) for count in counts)
     once = ", drawn once each" if any(count["values"] > count["distinct"] for count in counts) else ""
-    return f"Heterogeneity: {listed} distinct arrangements{once}."
+    return f"Heterogeneity: {texts} distinct arrangements{once}."
 
 
 def joined(*sentences: str) -> str:
@@ -100,7 +92,7 @@ def _horizontal_lines(sweep: Sweep, x: str) -> list[str]:
     without = [name for name in flat.unique() if name not in sweep.has[x]]
     meanings = [] if flat.isin(without).all() else [setting(x, None)]
     if without:
-        meanings.append(f"{plain_name(x)} not swept ({_listed([sweep.labels[name] for name in without])})")
+        meanings.append(f"{plain_name(x)} not swept ({listed([sweep.labels[name] for name in without])})")
     return meanings
 
 
@@ -110,10 +102,5 @@ def _repeated_optimizers(sweep: Sweep, x: str | None) -> list[str]:
     for name, having in sweep.has.items():
         labels = [label for optimizer, label in sweep.labels.items() if optimizer in having]
         if name != x and sweep.table[name].nunique() > 1 and 0 < len(labels) < len(sweep.labels):
-            settings.append(f"{plain_name(name)} ({_listed(labels)})")
+            settings.append(f"{plain_name(name)} ({listed(labels)})")
     return settings
-
-
-def _listed(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from quadsim._validation import InputError, choice
 from quadsim.plots import inputs
-from quadsim.plots.bands import draw_bands, range_of, read
+from quadsim.plots.bands import MEASURES, draw_bands, range_of, read
 from quadsim.plots.convergence import draw_tol
 from quadsim.plots.curve_drawing import Frame
 from quadsim.plots.differences import draw_differences, ratio_ticks
@@ -29,7 +29,6 @@ __all__ = ["comparison", "curves", "differences", "ratio_ticks"]
 TABLES = ("summary", "bands", "tried", "runs")
 PANELS = ("curves", "sensitivity", "differences")
 MIN_LOSS = 1e-300
-MEASURES = {"loss": "loss", "relative loss": "loss / its first value"}
 
 
 def comparison(

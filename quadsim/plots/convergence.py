@@ -13,7 +13,7 @@ from quadsim.plots.end_labels import EndLabel
 from quadsim.plots.given_axes import add_legend, one_panel, union
 from quadsim.plots.layout import GREY, arrange, legend_above, note
 from quadsim.plots.style import Style, power_of_ten, power_ticks, styles_of
-from quadsim.plots.text import evenly_wrapped, width_of
+from quadsim.plots.text import default_rates, evenly_wrapped, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,9 @@ def convergence(
     figure or axes :
         The new figure, or `ax`.
     """
-    lanes = inputs.lanes(runs, "convergence")
+    lanes, origins = inputs.lanes(runs, "convergence"), inputs.rate_origins(runs)
+    rates = default_rates(origins)
+    marked = {label for label, origin in origins if rates and origin == "default"}
     with one_panel(ax, title=title, caption=caption, width=WIDTH, height=HEIGHT, font_size=8) as (figure, axes):
         parts = [part for part in _lanes(lanes) if part.curve.x.size]
         if not parts:
@@ -58,13 +60,15 @@ def convergence(
         for part, line in zip(parts, lines, strict=True):
             _mark_end(axes, part)
             if ax is not None:
-                line.set_label(part.label)
+                line.set_label(f"{part.label}, default lr" if part.label in marked else part.label)
         if lowest:
             draw_tol(axes, lowest)
         if ax is not None:
             add_legend(axes)
         else:
             _finish(figure, axes, parts, frame, lowest)
+            if rates and not caption:
+                note(axes, rates)
         power_ticks(axes)
     return figure if ax is None else axes
 

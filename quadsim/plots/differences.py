@@ -39,8 +39,10 @@ def draw_differences(
     axes.spines["left"].set_visible(False)
     axes.tick_params(labelsize=7)
     axes.set_yticks([])
-    if others.empty:
-        axes.text(0.5, 0.5, "nothing to compare with", transform=axes.transAxes, ha="center", color=GREY)
+    failed = not np.isfinite(runs["score"].to_numpy(dtype=float)).any()
+    if others.empty or failed:
+        text = "nothing to compare with" if others.empty else "no run has a result"
+        axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=GREY)
         axes.set_xticks([])
         return
     values = [runs.loc[runs["optimizer"] == name, "difference"].dropna().to_numpy() for name in others["optimizer"]]

@@ -49,6 +49,14 @@ def lanes(given: Any, function: str) -> list[tuple[str, str, np.ndarray, np.ndar
     return found
 
 
+def rate_origins(given: Any) -> list[tuple[str, str]]:
+    """The label of each run's optimizer with the origin of its learning rate; none of a table."""
+    listed = [given] if _is_run(given) else list(given) if isinstance(given, Sequence) else []
+    if listed and all(map(_is_run, listed)):
+        return [(run.optimizer.label, str(getattr(run, "lr_from", ""))) for run in listed]
+    return []
+
+
 def _is_run(given: Any) -> bool:
     return hasattr(getattr(given, "optimizer", None), "label") and hasattr(given, "relative")
 
@@ -69,6 +77,40 @@ def sweep_rows(given: Any, function: str) -> pd.DataFrame:
         return given
     expected = "the table that qs.sweep returned, or a list of such tables"
     return table(given, ("optimizer",), function=function, expected=expected).drop(columns="part", errors="ignore")
+
+
+def bands(given: Any, columns: Sequence[str], function: str) -> pd.DataFrame:
+    """Medians and quartiles by step, of runs, of comparisons, or as a table."""
+    import pandas as pd
+
+    from quadsim import _quantiles
+
+    expected = "runs, a comparison, or the table of qs.table.bands(runs)"
+    listed = [given] if _is_run(given) or _has_bands(given) else given
+    listed = list(listed.values()) if isinstance(listed, Mapping) else listed
+    if isinstance(listed, Sequence) and not isinstance(listed, str) and listed:
+        nested = [list(one) if isinstance(one, Sequence) and not isinstance(one, str) else [one] for one in listed]
+        listed = [one for part in nested for one in part]
+        if all(map(_is_run, listed)):
+            return _quantiles.bands(listed)
+        if all(map(_has_bands, listed)):
+            given = pd.concat([one.bands for one in listed], ignore_index=True)
+    return table(given, columns, function=function, expected=expected)
+
+
+def _has_bands(given: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(getattr(given, "bands", None), pd.DataFrame)
+
+
+def names(name: str, given: Any) -> list[str]:
+    """Names of columns as a list; one name may stand alone."""
+    listed = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    for one in listed:
+        if not isinstance(one, str):
+            raise InputTypeError(f"{name} must be names of columns, got {shown(one)}")
+    return listed
 
 
 def comparisons(given: Any, attributes: Sequence[str], function: str) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quadsim.plots import inputs
+from quadsim.plots.given_axes import add_legend, given
 from quadsim.plots.layout import canvas, legend_above
 from quadsim.plots.style import colours_of, power_ticks, style_of
 
@@ -13,27 +15,48 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 YLABEL = "share of draws"
+COLUMNS = ("optimizer", "label", "factor", "share")
 
 
 def profile(
-    profile: pd.DataFrame, *, title: str = "", caption: str = "", unit: str = "result", ax: Axes | None = None
+    profile: Any, *, title: str = "", caption: str = "", unit: str = "", ax: Axes | None = None
 ) -> Figure | Axes:
-    """Curves of a performance profile (`performance_profile`): share of draws against the factor behind the best.
+    """Curves of a performance profile: share of draws against the factor behind the best.
 
-    ``unit`` is what the factor is of, for the label of the axis: steps, loss. Curves that coincide are drawn with
-    decreasing widths, so that each of them is visible. With ``ax`` the curves and a legend are drawn into it.
+    Parameters
+    ----------
+    profile :
+        A comparison, a list of comparisons (one for each problem), or the table of `performance_profile`.
+    unit :
+        What the factor is of, for the label of the axis: by default steps or loss for comparisons, otherwise result.
+    ax :
+        Axes to draw the curves and a legend into.
+
+    Curves that coincide are drawn with decreasing widths, so that each of them is visible.
     """
+    profile, unit = _table(profile, unit)
     labels = dict(zip(profile["optimizer"], profile["label"], strict=True))
     if ax is not None:
-        _draw(ax, profile, labels, unit)
-        if labels:
-            ax.legend(fontsize="small", frameon=False)
-        return ax
+        with given(ax, title) as axes:
+            _draw(axes, profile, labels, unit)
+            add_legend(axes)
+        return axes
     with canvas(title=title, caption=caption, width=5.6, height=2.6, font_size=8) as (figure, (axes,)):
         _draw(axes, profile, labels, unit)
         if labels:
             legend_above(figure, labels)
     return figure
+
+
+def _table(given: Any, unit: str) -> tuple[pd.DataFrame, str]:
+    import pandas as pd
+
+    expected = "a comparison (qs.compare), a list of comparisons, or the table of qs.performance_profile"
+    if not isinstance(given, pd.DataFrame):
+        first, *others = inputs.comparisons(given, ("profile", "protocol"), "profile")
+        unit = unit or ("steps" if first.protocol.objective == "steps-to-tol" else "loss")
+        given = first.profile(*others)
+    return inputs.table(given, COLUMNS, function="profile", expected=expected), unit or "result"
 
 
 def _draw(axes: Axes, profile: pd.DataFrame, labels: dict[str, str], unit: str) -> None:

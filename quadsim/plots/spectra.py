@@ -90,6 +90,8 @@ def histogram(eigenvalues: Any, *, ax: Any = None, title: str = "", caption: str
     """
     expected = "a problem, or a table with block and eigenvalue"
     table = inputs.table(eigenvalues, ("block", "eigenvalue"), function="histogram", expected=expected)
+    if table["block"].dtype.kind in "iu":
+        table = table.assign(block="block " + table["block"].astype(str))
     names, values = list(dict.fromkeys(table["block"])), table["eigenvalue"].to_numpy(dtype=float)
     if not (values > 0).all():
         raise InputError(f"histogram has a log axis: eigenvalues must be above 0, got {values[~(values > 0)][0]:g}")

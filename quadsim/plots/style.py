@@ -82,7 +82,7 @@ def colours_of(names: Sequence[str]) -> dict[str, str]:
 
 def step_ticks(axes: Axes, count: int = 5) -> None:
     """About so many ticks at whole steps on the x-axis, powers of ten on the y-axis."""
-    axes.locator_params(axis="x", nbins=count)
+    axes.locator_params(axis="x", nbins=count, integer=True)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     power_ticks(axes, x=False)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from quadsim._validation import InputError
+from quadsim.plots import inputs
 from quadsim.plots.aggregate import CONDITIONS, axes_of, medians, names_of, numbers
 from quadsim.plots.given_axes import given, refuse
 from quadsim.plots.labels import panel_title
@@ -47,7 +48,7 @@ class Sweep:
     def __init__(self, frame: pd.DataFrame, axes: Sequence[str], y: str, **numeric: str) -> None:
         """`numeric`: further axes, which must be numbers, by the names of parameters."""
         self.frame, self.y = frame, y
-        self.table = table = medians(frame, names_of([*axes, *numeric.values()]), y)
+        self.table = table = medians(frame, names_of([*inputs.names("axes", axes), *numeric.values()]), y)
         for parameter, name in numeric.items():
             if name not in numbers(table):
                 raise InputError(f"{parameter} must be an axis of numbers, got {name}")

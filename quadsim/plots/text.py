@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -70,3 +70,23 @@ def evenly_wrapped(text: str, inches: float, size: float) -> list[str]:
             break
         best = lines
     return best
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def default_rates(origins: Iterable[tuple[str, str]]) -> str:
+    """Whose learning rates are library defaults, if others were chosen for the problem; of pairs (label, origin)."""
+    labels: dict[str, dict[str, None]] = {}
+    for label, origin in origins:
+        labels.setdefault(origin, {})[label] = None
+    best = [
+        f"{how} of {listed(list(labels[origin]))}"
+        for origin, how in (("theory", "best in closed form"), ("tuned", "tuned ones"))
+        if origin in labels
+    ]
+    if "default" not in labels or not best:
+        return ""
+    return f"Learning rates: library default of {listed(list(labels['default']))}, {', '.join(best)}."

@@ -205,8 +205,7 @@ class BlockQuadratic:
         """
         from quadsim import plots
 
-        frame = self.to_frame()
-        return plots.histogram(frame.assign(block="block " + frame["block"].astype(str)), ax=ax, **options)
+        return plots.histogram(self, ax=ax, **options)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

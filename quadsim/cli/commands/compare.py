@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
+from quadsim._format import tuned_or_given
 from quadsim.cli import compare_report, outputs, reading, tuning
 from quadsim.cli.arguments import CommandLine
 from quadsim.keys import Key
@@ -105,9 +106,10 @@ def _write(
         for name in ("summary", "bands", "tried", "runs")
     )
     first = comparisons[0]
+    rates = tuned_or_given(f"tuned on {len(first.tuning_seeds)} others", first.given, len(first.summary))
     caption = (
         f"{outputs.recorded_command(line)}: medians and quartiles of {len(first.seeds)} draws, "
-        f"learning rates tuned on {len(first.tuning_seeds)} others; {compare_report.NOTE}; bars: {result['method']}"
+        f"{rates}; {compare_report.NOTE}; bars: {result['method']}"
         + compare_report.lr_scale_note(summary.to_dict("records"))
     )
     figure = plots.comparison(

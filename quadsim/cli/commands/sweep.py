@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -108,7 +109,13 @@ def main(line: CommandLine) -> int:
         result = _summary(grid, store, path) | {"computed": added, "seconds": time.perf_counter() - start}
     by_origin = fair.labels_by_origin((cell.optimizer.label, cell.row["lr_from"]) for cell in grid.deck)
     result["lr_from"] = by_origin
-    outputs.report(line, result, lambda screen: _show(screen, result, path, fair.offer_compare(line, by_origin)))
+    from quadsim.optimizers.lr_origin import is_unfair
+
+    if is_unfair(by_origin):
+        _mark_origins(result["rows"], ((cell.optimizer.name, cell.row["lr_from"]) for cell in grid.deck))
+    outputs.report(
+        line, result, lambda screen: _show(screen, result, path, fair.offer_compare(line, by_origin, len(grid.seeds)))
+    )
     return 0
 
 
@@ -192,6 +199,17 @@ def _summary(grid: Grid, store: Store, path: Path) -> dict[str, Any]:
     return result
 
 
+def _mark_origins(rows: list[dict[str, Any]], origins: Iterable[tuple[str, str]]) -> None:
+    """Say in each row where its learning rate comes from, unless its optimizer has several origins: lr is an axis."""
+    found: dict[str, set[str]] = {}
+    for name, origin in origins:
+        found.setdefault(name, set()).add(origin)
+    for number, row in enumerate(rows):
+        of = found.get(row["optimizer"], set())
+        front = {key: row[key] for key in list(row)[: list(row).index("optimizer") + 1]}
+        rows[number] = {**front, "lr_from": next(iter(of)) if len(of) == 1 else None, **row}
+
+
 def _show(screen: Any, result: dict[str, Any], path: Path, offer: str) -> None:
     rows, low, high = result["rows"], result["aggregated"]["fewest"], result["aggregated"]["most"]
     seeds = f"{low:,} to {high:,} seeds" if low < high else _many(low, "seed")
@@ -224,7 +242,7 @@ def _counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     import pandas as pd
 
     frame = pd.DataFrame(rows).assign(settings=1)
-    by = [name for name in ("case", "optimizer") if name in frame]
+    by = [name for name in ("case", "optimizer", "lr_from") if name in frame]
     names = list(rows[0])
     counted = [name for name in names[names.index("cells") :] if name not in NOT_COUNTED]
     totals = frame.groupby(by, sort=False, dropna=False)[["settings", *counted]].sum()
@@ -233,8 +251,13 @@ def _counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _table(rows: list[dict[str, Any]]) -> Any:
     names = [name for name in rows[0] if name not in ("limit", "arrangements", "standard_error", "points")]
-    headings = [{"median_steps": "median steps", "slope": "slope in κ"}.get(name, printable(name)) for name in names]
-    return table(headings, ([_cell(name, row) for name in names] for row in rows), left=("optimizer", "case"))
+    headings = [
+        {"median_steps": "median steps", "lr_from": "lr from", "slope": "slope in κ"}.get(name, printable(name))
+        for name in names
+    ]
+    return table(
+        headings, ([_cell(name, row) for name in names] for row in rows), left=("optimizer", "case", "lr_from")
+    )
 
 
 def _cell(name: str, row: dict[str, Any]) -> str:
