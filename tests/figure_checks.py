@@ -6,6 +6,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
+from quadsim.plots.text import missing_glyphs_ignored
+
 SLACK = 1.0  # pixels that two texts may share: their boxes are wider than their letters
 CLIPPED = ("beyond", "theory")  # what a figure marks as cut, and lines of theory, which end where the panel does
 MIN_SHARE = 0.15  # of a log axis that its data must span, if they span a factor of 3
@@ -16,7 +18,8 @@ def faults(figure):
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
-    texts = [(text, axes, _corners(text, renderer)) for text, axes in _texts(figure)]
+    with missing_glyphs_ignored():
+        texts = [(text, axes, _corners(text, renderer)) for text, axes in _texts(figure)]
     return [
         *_outside(figure, texts),
         *_touching(texts),
@@ -28,6 +31,7 @@ def faults(figure):
 
 def visible_colours(figure, colours, least=12):
     """Which of these colours at least so many pixels have."""
+    figure.set_dpi(250)  # so that thin lines are more than edges of pixels
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3].astype(int)
@@ -152,21 +156,25 @@ def _beyond(axes):
     for axis, values, limits in (("x", across, axes.get_xlim()), ("y", heights, axes.get_ylim())):
         values = np.array(values)
         if getattr(axes, f"get_{axis}scale")() == "log" and values.size and values.min() > 0:
-            span = np.log10(values.max() / values.min())
-            if span > np.log10(3) and span < MIN_SHARE * abs(np.log10(limits[1] / limits[0])):
-                yield f"the data span {span:.2g} decades of a {axis} axis of {np.log10(limits[1] / limits[0]):.2g}"
+            span = np.ptp(np.log10(values))
+            whole = abs(np.diff(np.log10(limits))[0])
+            if span > np.log10(3) and span < MIN_SHARE * whole:
+                yield f"the data span {span:.2g} decades of a {axis} axis of {whole:.2g}"
 
 
 def _ticks(axes):
-    """An axis with ticks of which at most one has a number."""
+    """An axis with numbers of which only one is shown, though its data have several, or of which some are equal."""
     for name, axis, limits in (("x", axes.xaxis, axes.get_xlim()), ("y", axes.yaxis, axes.get_ylim())):
         ticks = _ticks_inside(axis, limits)
-        numbered = [t for t in ticks for label in (t.label1, t.label2) if label.get_visible() and label.get_text()]
-        hidden = ticks and not any(t.label1.get_visible() or t.label2.get_visible() for t in ticks)
-        texts = [t.label1.get_text() for t in numbered]
-        if ticks and not hidden and len(numbered) < 2 and not any(c.isalpha() for text in texts for c in text):
-            yield f"the {name} axis has {len(numbered)} numbers"
-        if len(set(texts)) < len(texts):
+        if not any(label.get_visible() for tick in ticks for label in (tick.label1, tick.label2)):
+            continue  # a panel inside a grid
+        texts = [tick.label1.get_text() or tick.label2.get_text() for tick in ticks]
+        texts = [text for text in texts if text]
+        named = any(character.isalpha() for text in texts for character in text.replace("e", ""))
+        values = {value for line in axes.lines for value in np.ravel(line.get_data(orig=False)[name == "y"])}
+        if len(texts) < 2 and not named and len(values) > 1:
+            yield f"the {name} axis has {len(texts)} numbers"
+        if len(set(texts)) < len(texts) and (not named or any("…" in text for text in texts)):
             yield f"the {name} axis has equal tick labels: {texts}"
 
 

@@ -73,8 +73,9 @@ class _Lane:
     """A run's curve within the limits, and how it ends."""
 
     def __init__(self, label: str, style: Style, steps: np.ndarray, norms: np.ndarray) -> None:
-        visible = (steps > 0) & (norms <= MAX_NORM) & (norms >= MIN_NORM)
         later = steps > 0
+        most = np.inf if later.any() and norms[later][-1] <= MAX_NORM else MAX_NORM  # a peak is drawn, divergence cut
+        visible = later & (norms <= most) & (norms >= MIN_NORM) & np.isfinite(norms)
         self.label = label
         self.curve = Curve(steps[visible], norms[visible], style)
         last = norms[later][-1] if later.any() else 1.0

@@ -193,7 +193,7 @@ def comparison(optimizers=("gd",), seeds=3, *, lrs=(1e-4, 1e-3), names=(3,), **o
 
 
 COMPARISONS = {
-    "1 seed": lambda: plots.comparison(comparison(["gd", "b"], 1)),
+    "2 seeds": lambda: plots.comparison(comparison(["gd", "b"], 2)),
     "1 optimizer": lambda: plots.comparison(comparison(["gd"])),
     "12 names of 40 characters, all equal": lambda: plots.comparison(comparison(LONGS)),
     "4 problems": lambda: plots.comparison(comparison(["gd", *LONGS[:3]], names=(1, 2, 3, 4))),
