@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_checks import faults, visible_colours
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import quadsim as qs
 from quadsim import plots
@@ -281,6 +282,82 @@ def test_there_are_at_least_40_inputs():
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_of_awkward_contents_can_be_read(name):
     assert faults(FIGURES[name]()) == []
+
+
+# ---- what must be in the figure
+
+
+def peak(height):
+    """A run that overshoots for a while and converges."""
+    return np.where(STEPS < 50, height, decay(0.01))
+
+
+@pytest.mark.parametrize("height", [1e4, 1e90])
+def test_a_curve_that_overshoots_and_converges_is_drawn_to_its_end(height):
+    frame = curves({"gd": decay(0.001), "adam": peak(height)})
+    (axes,) = plots.convergence(frame).axes
+    assert max(line.get_ydata().max() for line in axes.lines) == pytest.approx(height)
+    assert axes.get_ylim()[1] > height
+    quartiles = frame.assign(problem="p", **{name: frame["relative"] for name in ("lower", "median", "upper")})
+    for xscale in ("linear", "log"):
+        (axes,) = plots.panels(quartiles, xscale=xscale).axes
+        line = next(line for line in axes.lines if line.get_color() == plots.style_of("adam").colour)
+        assert line.get_xdata()[-1] == STEPS[-1]
+        assert line.get_ydata().max() == pytest.approx(height)
+        assert axes.get_ylim()[1] > height
+
+
+def test_a_curve_that_diverges_is_cut_where_it_leaves_the_panel():
+    (axes,) = plots.convergence(curves({"gd": decay(0.001), "adam": np.exp(0.2 * STEPS)})).axes
+    assert axes.get_ylim()[1] < 1e5
+    assert any(line.get_marker() == "^" for line in axes.lines)
+
+
+def test_titles_of_many_lines_do_not_flatten_the_panels():
+    quartiles = bands("two optimizers", 4)
+    heights = []
+    for lines in (1, 3, 9):
+        titles = {f"case {k}": "\n".join(["a finding"] * lines) for k in range(1, 5)}
+        figure = plots.panels(quartiles, titles)
+        figure.draw_without_rendering()
+        heights.append(figure.axes[0].get_window_extent().height / figure.dpi)
+    assert min(heights) > 0.9 * heights[1]
+
+
+def test_small_distances_have_a_significant_digit():
+    figure = plots.heat_map(distances(2, name="b{}", scale=1e-4))
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert len(texts) == 4
+    assert all(float(text) > 0 for text in texts)
+    assert figure.axes[0].images[0].get_clim()[1] < 1.1e-4
+
+
+def test_the_axis_with_more_values_is_horizontal_if_kappa_has_two():
+    frame = sweep(["gd"], lambda row: 9, kappa=[10.0, 100.0], lr=[0.1, 0.2, 0.3, 0.4], momentum=[0.8, 0.9])
+    figure = plots.sweep_figure(frame, axes=["kappa", "lr", "momentum"])
+    assert len(figure.axes) == 4
+    assert figure.axes[-1].get_xlabel() == "learning rate"
+
+
+def test_names_of_blocks_are_above_the_bars():
+    for count in (2, 30):
+        figure = plots.histogram(eigenvalues(count))
+        FigureCanvasAgg(figure).draw()
+        for axes in figure.axes:
+            top = max(patch.get_height() for patch in axes.patches)
+            assert axes.texts[0].get_window_extent().y0 > axes.transData.transform((1, top))[1] - 1
+
+
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_labels_of_differences_name_the_optimizer(count):
+    """"Adam (β2 = 1): no difference found" is wider than the panel."""
+    names = ["frozen-adam", "gd", "adam", "muon", "lion", "nesterov", "adagrad", "rmsprop"][:count]
+    result = comparison(names, 6, lrs=(1e-4,))
+    figure = plots.differences(result)
+    found = [text.get_text() for text in figure.axes[0].texts]
+    labels = [str(label) for label in result.summary.loc[result.summary["against"].notna(), "label"]]
+    assert all(any(text.startswith(f"{label}:") for text in found) for label in labels), found
+    assert faults(figure) == []
 
 
 EQUAL = {
