@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim._format import power_of_ten
 from quadsim.plots import end_labels, inputs
 from quadsim.plots.curve_drawing import Curve, Frame, draw_curves
 from quadsim.plots.end_labels import EndLabel
 from quadsim.plots.given_axes import add_legend, one_panel, union
 from quadsim.plots.layout import GREY, arrange, legend_above, note
-from quadsim.plots.style import Style, power_of_ten, power_ticks, styles_of
+from quadsim.plots.style import Style, power_ticks, styles_of
 from quadsim.plots.text import evenly_wrapped, width_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim._format import power_of_ten
 from quadsim._quantiles import quantile
 from quadsim.plots.layout import GREY
 from quadsim.plots.sensitivity import OBJECTIVE_LABELS
-from quadsim.plots.style import Style, power_of_ten
+from quadsim.plots.style import Style
 from quadsim.plots.text import fitted, width_of, wrapped
 
 if TYPE_CHECKING:

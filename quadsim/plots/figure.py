@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.backend_bases import RendererBase
@@ -63,24 +64,24 @@ class PowerLocator(LogLocator):
     An axis with fewer than two powers of ten has ticks at round numbers.
     """
 
-    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
         if not 0 < vmin < vmax:
-            return np.asarray(super().tick_values(vmin, vmax))
+            return super().tick_values(vmin, vmax)
         low, high = int(np.ceil(np.log10(vmin) - 1e-9)), int(np.floor(np.log10(vmax) + 1e-9))
         if high - low < 1:
             return self._round_numbers(vmin, vmax)
-        most = max(int(self.numticks or 9) - 1, 2)  # type: ignore[call-overload]
+        most = max(int(self.numticks or 9) - 1, 2)
         stride = next(step for step in (1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if (high - low) // step < most)
         exponents = np.arange(-(-low // stride) * stride, high + 1, stride)
-        return np.array([float(f"1e{exponent}") for exponent in exponents])
+        return [float(f"1e{exponent}") for exponent in exponents]
 
     @staticmethod
-    def _round_numbers(vmin: float, vmax: float) -> np.ndarray:
+    def _round_numbers(vmin: float, vmax: float) -> Sequence[float]:
         """1, 2 and 5 times powers of ten if two of them are between the limits, otherwise multiples of one number."""
         exponents = np.arange(np.floor(np.log10(vmin)), np.ceil(np.log10(vmax)) + 1)
-        ticks = np.array([float(f"{digit}e{exponent:.0f}") for exponent in exponents for digit in (1, 2, 5)])
-        inside = ticks[(ticks >= vmin) & (ticks <= vmax)]
-        return inside if inside.size > 1 else MaxNLocator(4, min_n_ticks=2).tick_values(vmin, vmax)
+        ticks = [float(f"{digit}e{exponent:.0f}") for exponent in exponents for digit in (1, 2, 5)]
+        inside = [tick for tick in ticks if vmin <= tick <= vmax]
+        return inside if len(inside) > 1 else MaxNLocator(4, min_n_ticks=2).tick_values(vmin, vmax)
 
 
 class PowerFormatter(Formatter):

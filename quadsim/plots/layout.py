@@ -144,7 +144,8 @@ def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: flo
         return
     from matplotlib.transforms import offset_copy
 
-    tall = 0.8 * 72 * axes.get_figure().get_figheight() * axes.get_position().height  # type: ignore[union-attr]
+    figure: Any = axes.get_figure()
+    tall = 0.8 * 72 * figure.get_figheight() * axes.get_position().height
     points = [(axes.get_xlim()[1], height) for height, _, _ in ends]
     levels = np.clip(axes.transAxes.inverted().transform(axes.transData.transform(points))[:, 1], 0, 1) * tall
     order = np.argsort(levels, kind="stable")
@@ -154,7 +155,7 @@ def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: flo
         _, text, colour = ends[i]
         if abs(at - levels[i]) > 0.4 * size:
             thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
-            right = offset_copy(axes.transAxes, axes.get_figure(), x=5.5, y=0, units="points")
+            right = offset_copy(axes.transAxes, figure, x=5.5, y=0, units="points")
             axes.annotate("", (1, levels[i] / tall), xytext=(1, at / tall), textcoords=right, arrowprops=thin, **beside)
         style = {"color": colour, "fontsize": size, "fontweight": "bold", "linespacing": 1.0, "va": "center", **beside}
         axes.annotate(text, (1, at / tall), xytext=(7, 0), textcoords="offset points", **style)

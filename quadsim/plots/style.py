@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadsim import _discovery
-from quadsim._format import in_words, power_of_ten
+from quadsim._format import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +84,7 @@ def step_ticks(axes: Axes, count: int = 5) -> None:
     from matplotlib.ticker import MaxNLocator
 
     wide = axes.get_xlim()[1] >= LONG_NUMBER
-    axes.xaxis.set_major_locator(MaxNLocator(min(count, 3) if wide else count, integer=True, min_n_ticks=2))
+    axes.xaxis.set_major_locator(MaxNLocator(min(count, 3) if wide else count, steps=[1, 2, 2.5, 5, 10], integer=True))
     axes.xaxis.set_major_formatter((lambda value, _: in_words(value)) if wide else "{x:,.0f}")
     power_ticks(axes, x=False)
 

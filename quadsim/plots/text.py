@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from os.path import commonprefix
+from os.path import commonpath
 
 import numpy as np
 
@@ -56,8 +56,8 @@ def all_shortened(texts: Sequence[str], at_most: int = MAX_LABEL) -> list[str]:
     short = [shortened(text, at_most) for text in texts]
     for same in {name for name in short if len({t for t, s in zip(texts, short, strict=True) if s == name}) > 1}:
         group = list(dict.fromkeys(text for text, name in zip(texts, short, strict=True) if name == same))
-        start = len(commonprefix(group))
-        after = min(len(commonprefix([text[::-1] for text in group])), min(map(len, group)) - start)
+        start = len(commonpath(group))
+        after = min(len(commonpath([text[::-1] for text in group])), min(map(len, group)) - start)
         around = {text: _around(text, start, len(text) - after, at_most) for text in group}
         if len(set(around.values())) < len(group):
             marks = {text: f"…({number})" for number, text in enumerate(group, start=1)}

@@ -1,4 +1,4 @@
-"""Every kind of figure with awkward contents: texts apart and inside, panels with content, no data beyond the limits."""
+"""Every kind of figure with awkward contents: texts apart and inside, panels not empty, no data beyond the limits."""
 
 import itertools
 
@@ -239,7 +239,7 @@ def profile_of(names, last=50.0, *, equal=False):
 
 def timings(optimizers, lanes=(1,), sizes=((3, 3),), threads=(1,)):
     libraries = ["quadsim", "numpy", "torch.optim", "optax"]
-    keys = "optimizer lanes size threads contestant".split()
+    keys = ["optimizer", "lanes", "size", "threads", "contestant"]
     rows = [dict(zip(keys, row, strict=True))
             for row in itertools.product(optimizers, lanes, sizes, threads, libraries)]  # fmt: skip
     table = pd.DataFrame(rows).assign(microseconds=np.geomspace(0.1, 900, len(rows)), fraction=0.3)
@@ -298,7 +298,7 @@ def test_a_curve_that_overshoots_and_converges_is_drawn_to_its_end(height):
     (axes,) = plots.convergence(frame).axes
     assert max(line.get_ydata().max() for line in axes.lines) == pytest.approx(height)
     assert axes.get_ylim()[1] > height
-    quartiles = frame.assign(problem="p", **{name: frame["relative"] for name in ("lower", "median", "upper")})
+    quartiles = frame.assign(problem="p", **dict.fromkeys(("lower", "median", "upper"), frame["relative"]))
     for xscale in ("linear", "log"):
         (axes,) = plots.panels(quartiles, xscale=xscale).axes
         line = next(line for line in axes.lines if line.get_color() == plots.style_of("adam").colour)
@@ -350,7 +350,7 @@ def test_names_of_blocks_are_above_the_bars():
 
 @pytest.mark.parametrize("count", [2, 5, 8])
 def test_labels_of_differences_name_the_optimizer(count):
-    """"Adam (β2 = 1): no difference found" is wider than the panel."""
+    """ "Adam (β2 = 1): no difference found" is wider than the panel."""
     names = ["frozen-adam", "gd", "adam", "muon", "lion", "nesterov", "adagrad", "rmsprop"][:count]
     result = comparison(names, 6, lrs=(1e-4,))
     figure = plots.differences(result)

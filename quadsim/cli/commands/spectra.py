@@ -224,6 +224,10 @@ def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:
     screen.print(table(columns, rows, left=("block",), wrap=("block",)))
     screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize())
     for distance in facts.get("js", []):
-        noise = "" if distance["noise"] is None else f"; between two probes of the same block {_distance(distance['noise'])}"
+        noise = (
+            ""
+            if distance["noise"] is None
+            else f"; between two probes of the same block {_distance(distance['noise'])}"
+        )
         kind = "unscaled" if distance["scale"] == "raw" else "each block divided by its tenth largest"
         screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {_distance(distance['mean'])}{noise}")
