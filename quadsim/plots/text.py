@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from os.path import commonpath
 
 import numpy as np
 
@@ -56,14 +55,21 @@ def all_shortened(texts: Sequence[str], at_most: int = MAX_LABEL) -> list[str]:
     short = [shortened(text, at_most) for text in texts]
     for same in {name for name in short if len({t for t, s in zip(texts, short, strict=True) if s == name}) > 1}:
         group = list(dict.fromkeys(text for text, name in zip(texts, short, strict=True) if name == same))
-        start = len(commonpath(group))
-        after = min(len(commonpath([text[::-1] for text in group])), min(map(len, group)) - start)
+        start = _common_start(group)
+        after = min(_common_start([text[::-1] for text in group]), min(map(len, group)) - start)
         around = {text: _around(text, start, len(text) - after, at_most) for text in group}
         if len(set(around.values())) < len(group):
             marks = {text: f"…({number})" for number, text in enumerate(group, start=1)}
             around = {text: text[: max(at_most - len(mark), 1)] + mark for text, mark in marks.items()}
         short = [around[text] if name == same else name for text, name in zip(texts, short, strict=True)]
     return short
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """How many characters all texts have in common at their start."""
+    return next(
+        (k for k, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), min(map(len, texts))
+    )
 
 
 def _around(text: str, start: int, stop: int, at_most: int) -> str:
