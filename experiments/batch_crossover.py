@@ -17,9 +17,9 @@ import pandas as pd
 
 import quadsim as qs
 from quadsim import plots
+from quadsim._format import power_of_ten
 from quadsim.cli import main as cli
 from quadsim.comparison.paired import corrected
-from quadsim.plots.style import power_of_ten
 from quadsim.reproduce import Check, Reproduction
 
 OPTIMIZERS = {"sgd": qs.SGD(momentum=0.9), "adam": qs.Adam()}

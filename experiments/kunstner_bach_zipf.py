@@ -16,8 +16,8 @@ from matplotlib.colors import to_rgb
 
 import quadsim as qs
 from quadsim import plots, theory
+from quadsim._format import power_of_ten
 from quadsim.cli import main as cli
-from quadsim.plots.style import power_of_ten
 from quadsim.reproduce import Check, Reproduction
 
 GD_STEPS = {0.5: 67, 0.2: 2635, 0.1: 10168, 0.05: 23253, 0.01: 68701}  # ledger 10: at d = 10⁵, to loss ε

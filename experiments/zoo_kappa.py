@@ -18,9 +18,9 @@ import pandas as pd
 
 import quadsim as qs
 from quadsim import plots
+from quadsim._format import power_of_ten
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
-from quadsim.plots.style import power_of_ten
 from quadsim.reproduce import Check, Reproduction
 
 TARGET_DISTANCE = 0.01

@@ -9,7 +9,6 @@ import os
 import platform
 import stat
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim import plots
 from quadsim._files import AtomicFiles
 from quadsim._validation import InputError, shown
+from quadsim.plots.text import missing_glyphs_ignored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +109,7 @@ def _draw(figure: Figure, path: Path, **options: Any) -> None:
 def _drawing() -> Iterator[None]:
     import matplotlib
 
-    with matplotlib.rc_context(plots.STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+    with matplotlib.rc_context(plots.STYLE), missing_glyphs_ignored():
         yield
 
 

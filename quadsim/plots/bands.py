@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = ("problem", "optimizer", "step", "lower", "median", "upper")
 BEYOND = "Arrowhead at the right: the quartiles go on beyond the panel."
 MEASURES = {"loss": "loss", "relative loss": "loss / its first value"}  # of comparisons; others: gradient norm
+LINE = 0.15  # inches, of a title
 PANEL = (2.7, 1.5)  # inches, about: of a panel in `panels`
 
 
@@ -76,12 +77,14 @@ def panels(
             axes.set_ylabel(ylabel)
             add_legend(axes)
         return axes
-    with canvas(columns=2, panels=len(titles), caption=caption or rates, height=1.83) as (figure, grid):
+    room = (7.0 - 0.8) / min(len(titles), 2) - 0.15
+    lines = [[one for part in title.splitlines() for one in evenly_wrapped(part, room, 9)] for title in titles.values()]
+    height = 1.83 + LINE * max(max(map(len, lines)) - 3, 0)
+    with canvas(columns=2, panels=len(titles), caption=caption or rates, height=height) as (figure, grid):
         legend_above(figure, labels)
-        room = (7.0 - 0.8) / min(len(titles), 2) - 0.15
-        for number, (axes, (problem, title)) in enumerate(zip(grid, titles.items(), strict=True)):
+        for number, (axes, problem, wrapped) in enumerate(zip(grid, titles, lines, strict=True)):
             _panel(axes, bands[bands["problem"] == problem], styles, labels, tol, log)
-            axes.set_title("\n".join(line for part in title.splitlines() for line in evenly_wrapped(part, room, 9)))
+            axes.set_title("\n".join(wrapped))
             axes.set_ylabel("\n".join(evenly_wrapped(ylabel, 1.4, 8.5)) if number % 2 == 0 else "")
     return figure
 
@@ -92,7 +95,8 @@ def _panel(
     """Draw the medians and quartiles of one problem, up to tol."""
     floor = max(tol or 0.0, MIN_NORM)
     bands = read(rows, floor, MAX_NORM, log=log)
-    last = max([1.0, *(float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size)])
+    ends = [float((band.upper_x if log else band.x)[-1]) for band in bands.values() if band.x.size]
+    last = max([*ends, 1.0])
     xlim = (0.85, 1.2 * max(last, 2)) if log else (-0.02 * last, 1.12 * last)
     lowest, highest = range_of(bands)
     frame = Frame(*PANEL, xlim, (tol / 2 if tol else lowest / 2, 2 * max(highest, 1)), log_x=log)
@@ -120,8 +124,14 @@ class Band:
 
 
 def read(rows: pd.DataFrame, floor: float, ceiling: float, *, log: bool) -> dict[str, Band]:
-    """The bands of a problem by optimizer; a curve ends where it reaches the floor or leaves the ceiling."""
+    """The bands of a problem by optimizer; a curve ends where it reaches the floor or leaves the ceiling for good.
+
+    A curve that ends below the ceiling is drawn above it too.
+    """
     bands = {}
+    ends_below = rows.groupby("optimizer")["median"].transform("last") <= ceiling
+    peaks = rows.loc[ends_below & np.isfinite(rows["median"].astype(float)), "median"]
+    ceiling = max(ceiling, float(peaks.max())) if len(peaks) else ceiling
     for name, part in rows.groupby("optimizer", sort=False):
         step, lower, median, upper = (part[key].to_numpy(dtype=float) for key in ("step", "lower", "median", "upper"))
         keep = (step > 0) if log and (step > 0).any() else np.ones(step.size, dtype=bool)

@@ -192,7 +192,8 @@ def _curves(axes: Axes, rows: pd.DataFrame, data: _Data) -> None:
     low, high = range_of(bands)
     last = max(float(rows["step"].max()), 10.0)
     xlim = (0.9, 1.1 * last) if steps else (-0.02 * last, 1.04 * last)
-    frame = Frame(1.75, 1.6, xlim, (min(low, high / 10) / 2, max(top * 6, 1.5 * high)), log_x=steps)
+    room = 10 ** (0.03 * (np.log10(high) - np.log10(low)))  # above a peak
+    frame = Frame(1.75, 1.6, xlim, (min(low, high / 10) / 2, max(top * 6, 1.5 * high, room * high)), log_x=steps)
     axes.set(yscale="log", xscale="log" if steps else "linear", xlim=frame.xlim, ylim=frame.ylim, xlabel="steps")
     draw_bands(axes, bands, data.styles, data.labels, frame, linewidth=1.3, marks_floor=tol is None)
     axes.set_title(MEASURES.get(rows["measure"].iloc[0], "gradient norm / its first value"), fontsize=8)

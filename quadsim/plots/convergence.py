@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim._format import power_of_ten
 from quadsim.plots import end_labels, inputs
 from quadsim.plots.curve_drawing import Curve, Frame, draw_curves
 from quadsim.plots.end_labels import EndLabel
 from quadsim.plots.given_axes import add_legend, one_panel, union
 from quadsim.plots.layout import GREY, arrange, legend_above, note
-from quadsim.plots.style import Style, power_of_ten, power_ticks, styles_of
+from quadsim.plots.style import Style, power_ticks, styles_of
 from quadsim.plots.text import default_rates, evenly_wrapped, width_of
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ class _Lane:
     """A run's curve within the limits, and how it ends."""
 
     def __init__(self, label: str, style: Style, steps: np.ndarray, norms: np.ndarray) -> None:
-        visible = (steps > 0) & (norms <= MAX_NORM) & (norms >= MIN_NORM)
         later = steps > 0
+        most = np.inf if later.any() and norms[later][-1] <= MAX_NORM else MAX_NORM  # a peak is drawn, divergence cut
+        visible = later & (norms <= most) & (norms >= MIN_NORM) & np.isfinite(norms)
         self.label = label
         self.curve = Curve(steps[visible], norms[visible], style)
         last = norms[later][-1] if later.any() else 1.0

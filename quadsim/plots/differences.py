@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim._format import power_of_ten
 from quadsim._quantiles import quantile
 from quadsim.plots.layout import GREY
 from quadsim.plots.sensitivity import OBJECTIVE_LABELS
-from quadsim.plots.style import Style, power_of_ten
+from quadsim.plots.style import Style
 from quadsim.plots.text import fitted, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_DECADES = 24.0  # differences beyond these are marked at the edge
+MAX_ROWS_OF_TWO_LINES = 4
 PANEL_WIDTH = 2.0  # inches, for texts in the panel
 RATIOS = (
     (0.1, 0.3, 1, 3, 10),
@@ -64,16 +66,21 @@ def draw_differences(
         axes.plot(np.clip(row["difference"], low, high), -number - 0.2, "D", color=colour, markersize=4)
         style: dict[str, Any] = {"color": colour, "fontweight": "bold", "fontsize": 7.5, "va": "center", "bbox": white}
         known = f": {row['verdict']}"
-        verdict = fitted(row["label"], PANEL_WIDTH - width_of([known], 7.5, bold=True), 7.5, bold=True) + known
+        verdict = row["label"] + known
+        if width_of([verdict], 7.5, bold=True) > PANEL_WIDTH:
+            two_lines = len(others) <= MAX_ROWS_OF_TWO_LINES
+            known = f":\n{row['verdict']}" if two_lines else known
+            room = PANEL_WIDTH - (0.1 if two_lines else width_of([known], 7.5, bold=True))
+            verdict = fitted(row["label"], room, 7.5, bold=True) + known
         axes.text(0.0, -number + 0.3, verdict, transform=axes.get_yaxis_transform(), **style)
-    axes.set(xlim=(low, high), ylim=(-len(others) + 0.55, 0.5))
+    axes.set(xlim=(low, high), ylim=(0.7 - 1.05 * len(others), 0.55))
     if objective == "mean-log-loss":
         axes.set_xlabel("decades")
     else:
         ratio_ticks(axes, low, high)
     for text, offset, side in (("better", -4, "right"), ("worse", 4, "left")):
         beside: dict[str, Any] = {"xytext": (offset, 3), "textcoords": "offset points", "ha": side}
-        axes.annotate(text, (0, -0.02), xycoords=("data", "axes fraction"), fontsize=6.5, color=GREY, **beside)
+        axes.annotate(text, (0, 0), xycoords=("data", "axes fraction"), fontsize=6.5, color=GREY, **beside)
 
 
 def _range_of_differences(others: pd.DataFrame, values: list[np.ndarray]) -> tuple[float, float]:

@@ -33,7 +33,8 @@ class EndLabel(NamedTuple):
 def room_below(low: float, high: float, height: float, rows: int) -> float:
     """The lower limit of a log axis of this height in inches with room for some labels below `low`."""
     share = min((GAP + rows * LINE) / height, 0.8)
-    return float(max(low / (high / low) ** (share / (1 - share)), 1e-320))
+    decades = float(np.log10(high) - np.log10(low)) * share / (1 - share)
+    return max(10.0 ** max(float(np.log10(low)) - decades, -320.0), 1e-320)
 
 
 def places(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quadsim.plots.style import power_of_ten, style_of
+from quadsim._format import power_of_ten
+from quadsim.plots.style import style_of
 
 SYMBOLS = {"kappa": "κ", "beta1": "β1", "beta2": "β2", "eps": "ε"}
 ABSENT = {"lr": "automatic", "momentum": "automatic", "kappa": "its own"}  # for an absent value; otherwise "none"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.plots.style import STYLE, Style, styles_of
-from quadsim.plots.text import evenly_wrapped, shortened, width_of, wrapped
+from quadsim.plots.text import all_shortened, evenly_wrapped, width_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ def legend_above(figure: NotebookFigure, labels: Mapping[str, str], styles: Mapp
         Line2D([], [], color=style.colour, linestyle=style.stroke, linewidth=1.5)
         for style in (styles or styles_of(list(labels))).values()
     ]
-    texts = [shortened(label) for label in labels.values()]
+    texts = all_shortened(list(labels.values()))
     columns = max(1, min(len(texts), int((figure.get_figwidth() - 0.1) / (0.79 + width_of(texts)))))
     figure.legend_height = 0.1 + 0.16 * -(-len(texts) // columns)
     style: dict[str, Any] = {"fontsize": 7.5, "handlelength": 2.6, "columnspacing": 1.2, "labelspacing": 0.35}
@@ -142,7 +142,10 @@ def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: flo
     """
     if not ends:
         return
-    wide, tall = 0.8 * 72 * axes.get_figure().get_size_inches() * axes.get_position().size  # type: ignore[union-attr]
+    from matplotlib.transforms import offset_copy
+
+    figure: Any = axes.get_figure()
+    tall = 0.8 * 72 * figure.get_figheight() * axes.get_position().height
     points = [(axes.get_xlim()[1], height) for height, _, _ in ends]
     levels = np.clip(axes.transAxes.inverted().transform(axes.transData.transform(points))[:, 1], 0, 1) * tall
     order = np.argsort(levels, kind="stable")
@@ -152,8 +155,8 @@ def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: flo
         _, text, colour = ends[i]
         if abs(at - levels[i]) > 0.4 * size:
             thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
-            end = 1 + 6 / wide, at / tall
-            axes.annotate("", (1, levels[i] / tall), xytext=end, textcoords="axes fraction", arrowprops=thin, **beside)
+            right = offset_copy(axes.transAxes, figure, x=5.5, y=0, units="points")
+            axes.annotate("", (1, levels[i] / tall), xytext=(1, at / tall), textcoords=right, arrowprops=thin, **beside)
         style = {"color": colour, "fontsize": size, "fontweight": "bold", "linespacing": 1.0, "va": "center", **beside}
         axes.annotate(text, (1, at / tall), xytext=(7, 0), textcoords="offset points", **style)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quadsim.plots import inputs
+from quadsim.plots.curve_drawing import Curve, draw_curves, frame_of
 from quadsim.plots.given_axes import add_legend, given
 from quadsim.plots.layout import canvas, legend_above
-from quadsim.plots.style import colours_of, power_ticks, style_of
+from quadsim.plots.style import power_ticks, styles_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 YLABEL = "share of draws"
 COLUMNS = ("optimizer", "label", "factor", "share")
+MIN_FACTOR = 2.0  # at the right end of the axis, if all are as good as the best
+PANEL = (4.9, 2.7)  # inches, about
 
 
 def profile(
@@ -32,7 +37,7 @@ def profile(
     ax :
         Axes to draw the curves and a legend into.
 
-    Curves that coincide are drawn with decreasing widths, so that each of them is visible.
+    Curves that coincide are drawn as dashes in turn.
     """
     profile, unit = _table(profile, unit)
     labels = dict(zip(profile["optimizer"], profile["label"], strict=True))
@@ -60,13 +65,17 @@ def _table(given: Any, unit: str) -> tuple[pd.DataFrame, str]:
 
 
 def _draw(axes: Axes, profile: pd.DataFrame, labels: dict[str, str], unit: str) -> None:
-    colours = colours_of(list(labels))
-    for number, (name, curve) in enumerate(profile.groupby("optimizer", sort=False)):
-        style: dict[str, Any] = {"color": colours[str(name)], "linestyle": style_of(str(name)).stroke}
-        width = 1.4 + 0.7 * (len(labels) - 1 - number) if len(labels) <= 4 else 1.4
-        axes.step(curve["factor"], curve["share"], where="post", label=labels[str(name)], linewidth=width, **style)
-    last = float(profile["factor"].max()) if len(profile) else 10.0
+    styles = styles_of(list(labels))
+    last = max(float(profile["factor"].max()), MIN_FACTOR) if len(profile) else 10.0
     axes.set(xscale="log", xlim=(1, last), ylim=(-0.03, 1.03), ylabel=YLABEL, xlabel=f"{unit} / the best {unit}")
+    curves = {}
+    for name, rows in profile.groupby("optimizer", sort=False):
+        factor, share = (rows[key].to_numpy(dtype=float) for key in ("factor", "share"))
+        corners = np.append(np.repeat(factor, 2)[1:], last), np.repeat(share, 2)
+        curves[str(name)] = Curve(*corners, styles[str(name)])
+    lines = draw_curves(axes, list(curves.values()), frame_of(axes, *PANEL), 1.4)
+    for name, line in zip(curves, lines, strict=True):
+        line.set_label(labels[name])
     if last >= 100:
         power_ticks(axes, y=False)
     else:

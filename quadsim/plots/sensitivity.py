@@ -149,6 +149,8 @@ def draw_sensitivity(
         line.set_label(name if labels is None else labels[name])
     axes.set(xlim=xlim, ylim=frame.ylim, yscale="linear" if linear else "log")
     power_ticks(axes, y=not linear)
+    if not any(len(inside) for inside in shown):
+        axes.set_yticks([])
     axes.xaxis.get_major_locator().set_params(numticks=6)  # type: ignore[call-arg]
 
 

@@ -11,7 +11,7 @@ from quadsim.plots import inputs
 from quadsim.plots.given_axes import add_legend, given, one_panel, refuse
 from quadsim.plots.layout import canvas
 from quadsim.plots.style import PALETTE, power_ticks
-from quadsim.plots.text import evenly_wrapped, fitted, width_of
+from quadsim.plots.text import all_fitted, evenly_wrapped, width_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,9 +49,10 @@ def densities(curves: Any, *, ax: Any = None, title: str = "", caption: str = ""
     columns = 4 if len(names) > 12 else 3 if len(names) > 4 else 2
     sizes: dict[str, Any] = {"columns": columns, "height": 1.05, "gap": 0.5}
     with canvas(panels=len(names), title=title, caption=caption, **sizes) as (figure, grid):
-        for axes, name in zip(grid, names, strict=True):
+        titles = all_fitted(list(map(str, names)), 6.65 / min(columns, len(names)) - 0.5, 8.5)
+        for axes, name, text in zip(grid, names, titles, strict=True):
             _density(axes, curves[curves["block"] == name])
-            axes.set_title(fitted(str(name), 6.0 / min(columns, len(names)) - 0.15, 8.5), fontsize=8.5)
+            axes.set_title(text, fontsize=8.5)
             axes.locator_params(axis="x", nbins=4 if columns < 4 else 2)
             axes.tick_params(labelsize=7)
         figure.supylabel("density of eigenvalues", fontsize=8.5)
@@ -110,11 +111,13 @@ def histogram(eigenvalues: Any, *, ax: Any = None, title: str = "", caption: str
         return axes
     sizes: dict[str, Any] = {"width": 5.6, "height": 0.68 if len(names) <= 12 else 0.36, "gap": 0.07}
     with canvas(len(names), title=title, caption=caption, sharex=True, sharey=True, **sizes) as (figure, grid):
-        for axes, name, ours, colour in zip(grid, names, groups, colours, strict=True):
+        tallest = max(int(np.histogram(ours, bins=edges)[0].max()) for ours in groups)
+        texts = all_fitted(list(map(str, names)), 4.2, 8, bold=True)
+        for axes, text, ours, colour in zip(grid, texts, groups, colours, strict=True):
             axes.hist(ours, bins=list(edges), color=colour)
-            axes.set_xscale("log")
+            axes.set(xscale="log", ylim=(0, tallest / (0.72 if len(names) <= 12 else 0.5)))  # names above the bars
             bold: dict[str, Any] = {"va": "top", "fontsize": 8, "fontweight": "bold", "color": colour}
-            axes.text(0.01, 0.95, fitted(str(name), 4.2, 8, bold=True), transform=axes.transAxes, **bold)
+            axes.text(0.01, 1.0, text, transform=axes.transAxes, **bold)
             axes.locator_params(axis="y", nbins=3 if len(names) <= 12 else 1, integer=True)
             axes.tick_params(labelsize=7)
         _eigenvalue_ticks(grid[-1], low, high)
@@ -152,15 +155,15 @@ def heat_map(distances: Any, *, ax: Any = None, title: str = "", caption: str = 
     values = matrix.to_numpy(dtype=float)
     cell = 0.95 if len(names) <= 3 else 0.48 if len(names) <= 16 else 0.15
     size = 7.5 if cell > 0.2 else 6.5
-    labels = [fitted(str(name), 1.7, size) for name in names]
+    labels = all_fitted(list(map(str, names)), 1.7, size)
     beside, flat = width_of(labels, size), width_of(labels, size) < cell - 0.08
-    below = 0.2 if flat else 0.75 * beside + 0.2 if cell > 0.2 else beside + 0.1
+    below = 0.2 if flat else 0.75 * beside + 0.2 if cell > 0.2 else beside + 0.25
     side = cell * len(names)
     sizes: dict[str, Any] = {"width": side + beside + 1.15, "height": side + below - 0.45, "font_size": 9}
     sizes["width"] = max(sizes["width"], 4.2)
     with one_panel(ax, title=title, caption=caption, **sizes) as (figure, axes):
-        largest = max(float(np.nanmax(values)) if np.isfinite(values).any() else 0.0, 0.01)
-        image = axes.imshow(values, cmap="cividis_r", vmin=0, vmax=largest)
+        largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
+        image = axes.imshow(values, cmap="cividis_r", vmin=0, vmax=largest or 0.01)
         turned: dict[str, Any] = {} if flat else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
         turned = turned if cell > 0.2 else {"rotation": 90}
         axes.set_xticks(range(len(names)), labels, fontsize=size, **turned)
@@ -178,9 +181,9 @@ def heat_map(distances: Any, *, ax: Any = None, title: str = "", caption: str = 
 
 
 def _write_values(axes: Axes, values: np.ndarray, largest: float) -> None:
-    digits = 2 if largest >= 0.1 else 3
+    digits = "2f" if largest >= 0.1 else "3f" if largest >= 0.01 else "0e"
     for (row, column), value in np.ndenumerate(values):
-        text = "" if np.isnan(value) else f"{value:.{digits}f}".replace("0.", ".", 1)
+        text = "" if np.isnan(value) else f"{value:.{digits}}".replace("0.", ".", 1) if value else "0"
         colour, slant = "white" if value > 0.55 * largest else "black", "italic" if row == column else "normal"
         axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour, fontstyle=slant)
 

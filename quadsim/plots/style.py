@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadsim import _discovery
-from quadsim._format import power_of_ten
+from quadsim._format import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +29,7 @@ UNUSED = (  # colours and strokes for optimizers without their own; the last two
       for colour in ("#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#009E73")),
 )  # fmt: skip
 CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
+LONG_NUMBER = 1e7  # from here on steps are written in words
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -81,9 +80,12 @@ def colours_of(names: Sequence[str]) -> dict[str, str]:
 
 
 def step_ticks(axes: Axes, count: int = 5) -> None:
-    """About so many ticks at whole steps on the x-axis, powers of ten on the y-axis."""
-    axes.locator_params(axis="x", nbins=count, integer=True)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    """About so many ticks at whole steps on the x-axis, powers of ten on the y-axis. Call it when limits are set."""
+    from matplotlib.ticker import MaxNLocator
+
+    wide = axes.get_xlim()[1] >= LONG_NUMBER
+    axes.xaxis.set_major_locator(MaxNLocator(min(count, 3) if wide else count, steps=[1, 2, 2.5, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter((lambda value, _: in_words(value)) if wide else "{x:,.0f}")
     power_ticks(axes, x=False)
 
 
@@ -91,9 +93,9 @@ def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
     from matplotlib.ticker import NullLocator
 
-    from quadsim.plots.figure import PowerLocator
+    from quadsim.plots.figure import PowerFormatter, PowerLocator
 
     for axis in [axes.xaxis] * x + [axes.yaxis] * y:
         axis.set_major_locator(PowerLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))) if value > 0 else "")
+        axis.set_major_formatter(PowerFormatter())

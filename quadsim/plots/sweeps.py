@@ -17,7 +17,7 @@ from quadsim.plots.labels import axis_name, y_label
 from quadsim.plots.lines import against
 from quadsim.plots.scales import Heights, Scale, log_ticks
 from quadsim.plots.sweep_panels import Sweep, TooManyPanels, column_count, panel_grid
-from quadsim.plots.text import fitted
+from quadsim.plots.text import all_fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def sweep_figure(
         across = x or next(iter(swept))
         return heat_maps(frame, across, next(name for name in swept if name != across), **options)
     first = "kappa" if "kappa" in swept else next(iter(swept))
-    if len(swept) == 2 and max(swept.values()) > swept[first]:
+    if (len(swept) == 2 or swept[first] < 3) and max(swept.values()) > swept[first]:
         first = max(swept, key=lambda name: swept[name])
     try:
         return against(frame, x or first, **options)
@@ -215,7 +215,7 @@ def _dots(axes: Axes, part: pd.DataFrame, heights: Heights, sweep: Sweep) -> Non
         axes.axhline(row - 0.5, color="#E5E5E5", linewidth=0.6, zorder=0)
     heights.set(axes.xaxis, below=0.06, above=0.06)
     axes.set_ylim(len(order) - 0.5, -0.5)
-    labels = [fitted(label, 1.6, 8) for label in sweep.labels.values()]
+    labels = all_fitted(list(sweep.labels.values()), 1.6, 8)
     axes.set_yticks(range(len(order)), labels)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 
 MAX_LABEL = 45  # characters of an optimizer's or a block's name in a figure
+
+
+@contextmanager
+def missing_glyphs_ignored() -> Iterator[None]:
+    """A letter that the font lacks is drawn as a box, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
+        yield
 
 
 @lru_cache(maxsize=4096)
@@ -16,7 +26,8 @@ def _line_width(line: str, size: float, bold: bool) -> float:
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(weight="bold" if bold else "normal", size=size)
-    width = text_to_path.get_text_width_height_descent(line, font, False)[0]
+    with missing_glyphs_ignored():
+        width = text_to_path.get_text_width_height_descent(line, font, False)[0]
     return float(1.06 * width / 72)  # hinted letters are up to 6 % wider than drawn ones
 
 
@@ -37,6 +48,47 @@ def fitted(text: str, inches: float, size: float, *, bold: bool = False) -> str:
     while at_most > 5 and width_of([shortened(text, at_most)], size, bold=bold) > inches:
         at_most -= 1
     return shortened(text, at_most)
+
+
+def all_shortened(texts: Sequence[str], at_most: int = MAX_LABEL) -> list[str]:
+    """Each text shortened; texts that differ stay different, by what differs or by a number."""
+    short = [shortened(text, at_most) for text in texts]
+    for same in {name for name in short if len({t for t, s in zip(texts, short, strict=True) if s == name}) > 1}:
+        group = list(dict.fromkeys(text for text, name in zip(texts, short, strict=True) if name == same))
+        start = _common_start(group)
+        after = min(_common_start([text[::-1] for text in group]), min(map(len, group)) - start)
+        around = {text: _around(text, start, len(text) - after, at_most) for text in group}
+        if len(set(around.values())) < len(group):
+            marks = {text: f"…({number})" for number, text in enumerate(group, start=1)}
+            around = {text: text[: max(at_most - len(mark), 1)] + mark for text, mark in marks.items()}
+        short = [around[text] if name == same else name for text, name in zip(texts, short, strict=True)]
+    return short
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """How many characters all texts have in common at their start."""
+    return next(
+        (k for k, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), min(map(len, texts))
+    )
+
+
+def _around(text: str, start: int, stop: int, at_most: int) -> str:
+    """The part of a text from start to stop, with what fits before and after it."""
+    room = max(at_most - 2, 1)
+    first = int(np.clip(start - max(room - (stop - start), 0) // 2, 0, max(len(text) - room, 0)))
+    part = text[first : first + room]
+    return ("…" if first else "") + part + ("…" if first + room < len(text) else "")
+
+
+def all_fitted(texts: Sequence[str], inches: float, size: float, *, bold: bool = False) -> list[str]:
+    """Each text at most this wide; texts that differ stay different."""
+    alone = [fitted(text, inches, size, bold=bold) for text in texts]
+    if len(set(alone)) == len(set(texts)):
+        return alone
+    at_most = max(map(len, texts))
+    while at_most > 8 and width_of(all_shortened(texts, at_most), size, bold=bold) > inches:
+        at_most -= 1
+    return all_shortened(texts, at_most)
 
 
 def wrapped(text: str, inches: float, size: float) -> list[str]:

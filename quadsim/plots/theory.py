@@ -11,7 +11,7 @@ from quadsim.plots import inputs
 from quadsim.plots.given_axes import add_legend, given, one_panel, refuse
 from quadsim.plots.layout import canvas, label_right
 from quadsim.plots.style import CASE_COLOURS, PALETTE, power_ticks, step_ticks, styles_of
-from quadsim.plots.text import fitted
+from quadsim.plots.text import all_fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +44,11 @@ def bounds(curves: Any, *, ax: Any = None, title: str = "", caption: str = "") -
             axes.set_ylabel("loss / its first value")
         return axes
     with canvas(columns=2, panels=len(names), title=title, caption=caption, height=1.73) as (figure, grid):
-        for number, (axes, name) in enumerate(zip(grid, names, strict=True)):
-            ours = curves[curves["optimizer"] == name]
-            _bound(axes, ours, colours[name])
-            axes.set_title(fitted(str(ours["label"].iloc[0]), 6.0 / min(len(names), 2), 9))
+        labels = dict(zip(curves["optimizer"], map(str, curves["label"]), strict=True))
+        titles = all_fitted([labels[name] for name in names], 5.6 / min(len(names), 2), 9)
+        for number, (axes, name, text) in enumerate(zip(grid, names, titles, strict=True)):
+            _bound(axes, curves[curves["optimizer"] == name], colours[name])
+            axes.set_title(text)
             if number % 2 == 0:
                 axes.set_ylabel("loss / its first value")
     return figure
@@ -82,12 +83,14 @@ def kappa_eff(quartiles: Any, *, ax: Any = None, title: str = "", caption: str =
     colours = [*CASE_COLOURS, *(colour for colour in PALETTE if colour not in CASE_COLOURS)]
     with one_panel(ax, title=title, caption=caption, width=5.6, height=2.8, font_size=9) as (figure, axes):
         ends = []
+        names = list(dict.fromkeys(map(str, table["problem"])))
+        labels = dict(zip(names, all_fitted(names, 1.4, 8.5, bold=True), strict=True))
         for number, (name, ours) in enumerate(table.groupby("problem", sort=False)):
             colour = colours[number % len(colours)]
             axes.fill_between(ours["kappa"], ours["lower"], ours["upper"], color=colour, alpha=0.2, linewidth=0)
             axes.plot(ours["kappa"], ours["median"], color=colour, label=str(name))
             last = ours.loc[ours["kappa"].idxmax(), "median"]
-            ends.append((float(last), fitted(str(name), 1.4, 8.5, bold=True), colour))
+            ends.append((float(last), labels[str(name)], colour))
         limits = np.array([table["kappa"].min(), table["kappa"].max()])
         axes.plot(limits, limits, color="#666666", linewidth=1.0, linestyle=":", label="κ_eff = κ")
         ends.append((float(limits[1]), "κ_eff = κ", "#666666"))

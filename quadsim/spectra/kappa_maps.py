@@ -41,7 +41,7 @@ class KappaMap:
     def of(cls, before: Sequence[np.ndarray], kappa: float, map: str) -> KappaMap | None:
         """The map as a record; None if it leaves the condition number unchanged."""
         low, high = min(part.min() for part in before), max(part.max() for part in before)
-        if low <= 0:
+        if low <= 0 or low < high / np.finfo(float).max:  # the condition number is not a float64
             return cls(map, float(kappa))
         own = float(high / low)
         return None if abs(own / kappa - 1) <= SAME_KAPPA else cls(map, float(kappa), own)

@@ -70,3 +70,9 @@ def test_a_record_by_itself():
     assert KappaMap.of(parts, 4, "affine") is None
     assert KappaMap.of(parts, 8, "affine") == KappaMap("affine", 8.0, 4.0)
     assert KappaMap.of([np.array([0.0, 1.0])], 8, "affine") == KappaMap("affine", 8.0)
+
+
+def test_a_condition_number_beyond_float64_is_not_reported():
+    assert KappaMap.of([np.array([1e-320, 1.0])], 5000, "affine") == KappaMap("affine", 5000.0)
+    assert KappaMap.of([np.array([1e-300, 1.0])], 5000, "affine").kappa_from == pytest.approx(1e300)
+    assert KappaMap.of([np.array([1e300, 1e302])], 5000, "affine").kappa_from == pytest.approx(100)

@@ -61,7 +61,7 @@ def main(line: CommandLine) -> None:
         for name in dict.fromkeys(row["problem"] for row in rows)
     }
     by_origin = fair.labels_by_origin((run.optimizer.label, run.lr_from) for run in runs)
-    medians = f"median of {len(seeds)} draws, quartiles shaded"
+    medians = f"median of {len(seeds)} draws, quartiles shaded" if len(seeds) > 1 else "one draw"
     parts = [medians, fair.caption(by_origin, choice), *_diverged(rows)]
     caption = f"{outputs.recorded_command(line)}: {'; '.join(parts)}"
     figures = {  # linear steps, as published, and log-log

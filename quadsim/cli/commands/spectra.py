@@ -197,8 +197,13 @@ def _distances(
         if kind == scale:
             pairs = found.to_frame()
     mean, noise = means[scale]["mean"], means[scale]["noise"]
-    diagonal = "" if noise is None else f", between two probes of the same block {noise:.3f} (diagonal)"
-    return list(means.values()), pairs, f"{measured.name}: mean distance between blocks {mean:.3f}{diagonal}"
+    diagonal = "" if noise is None else f", between two probes of the same block {_distance(noise)} (diagonal)"
+    return list(means.values()), pairs, f"{measured.name}: mean distance between blocks {_distance(mean)}{diagonal}"
+
+
+def _distance(value: float) -> str:
+    """A distance, at most ln 2, with three digits after the point or one significant one: 0.412, 0.003, 4e-05."""
+    return f"{value:.3f}" if value >= 1e-3 or value == 0 else f"{value:.0e}"
 
 
 def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:
@@ -219,6 +224,10 @@ def _show(screen: Any, measured: Measured, facts: dict[str, Any]) -> None:
     screen.print(table(columns, rows, left=("block",), wrap=("block",)))
     screen.print(_scales(facts["ratio"], len(facts["blocks"])).capitalize())
     for distance in facts.get("js", []):
-        noise = "" if distance["noise"] is None else f"; between two probes of the same block {distance['noise']:.3f}"
+        noise = (
+            ""
+            if distance["noise"] is None
+            else f"; between two probes of the same block {_distance(distance['noise'])}"
+        )
         kind = "unscaled" if distance["scale"] == "raw" else "each block divided by its tenth largest"
-        screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {distance['mean']:.3f}{noise}")
+        screen.print(f"Jensen–Shannon distance, {kind}: mean over pairs (JS⁰) {_distance(distance['mean'])}{noise}")
