@@ -15,7 +15,7 @@ from quadsim.cli.arguments import CommandLine
 from quadsim.keys import Key, select
 
 KEYS = select(
-    Key("figures", "text", "the folder that reproduce writes to", default="figures", shape="FOLDER"),
+    Key("figures", "text", "the folder of results: out= of other commands", default="figures", shape="FOLDER"),
     Key("out", "text", "the page (report.html in that folder)", shape="FILE.html"),
 )
 
@@ -24,7 +24,7 @@ def main(line: CommandLine) -> None:
     folder = Path(line.values["figures"])
     path = Path(line.values["out"]) if "out" in line.values else folder / "report.html"
     if not os.path.isdir(folder):
-        raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that reproduce writes to")
+        raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that results are in")
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"out={shown(str(path))} must end in .html: write for example out=report.html")
     if os.path.isdir(path):
