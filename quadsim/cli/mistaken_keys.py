@@ -14,6 +14,8 @@ from quadsim.keys import RENAMED
 if TYPE_CHECKING:
     from quadsim.cli.mistakes import Draft
 
+RUN_OPTIMIZERS = ("run", "cases", "compare", "tune", "sweep")  # commands
+
 
 def rename(draft: Draft) -> None:
     """The names of the table for `optimizer=`, `max-steps=`, `κ=`, `adam.beta_2=`; --json for `json=true`."""
@@ -27,7 +29,13 @@ def rename(draft: Draft) -> None:
         elif draft.command == "completion" and value in completion.SHELLS:
             draft.replace(word, value, reason="the shell is a word")
         elif new := draft.key(shown.rstrip(":")) if shown.lower() not in RENAMED or shown.lower() in SYNONYMS else "":
-            draft.replace(word, f"{new}={value}", reason=f"the key is {new}, not {shown}")
+            draft.replace(
+                word,
+                f"{new}={value}",
+                reason=f"the key is {new}, not {shown.rstrip(':')}"
+                if new != shown.rstrip(":")
+                else "keys are written key=value",
+            )
         elif draft.takes_settings and (setting := _dotted(shown)):
             draft.replace(word, f"{setting}={value}", reason=f"the setting is {setting}, not {shown}")
         elif draft.takes_settings and "." in shown:
@@ -110,7 +118,7 @@ def _name_another(draft: Draft, word: str, setting: str, value: str) -> None:
 
 def add_optimizers(draft: Draft) -> None:
     """`case=3 adam.beta2=0.99`: adam is not among the optimizers."""
-    if not draft.takes_settings or draft.text("rules"):
+    if draft.command not in RUN_OPTIMIZERS or draft.text("rules"):
         return
     for word in list(draft.words):
         owner, dot, setting = word.partition("=")[0].partition(".")

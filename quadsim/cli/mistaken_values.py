@@ -50,6 +50,9 @@ def correct(draft: Draft) -> None:
             continue
         if not _left_out(draft, word, key, text):
             _correct_value(draft, word, key, text)
+    if draft.text("noise.scale") and not draft.text("noise") and "noise" in draft.keys:
+        draft.words.append("noise=gaussian")
+        draft.because("noise names a model, noise.scale its size")
 
 
 def _left_out(draft: Draft, word: str, key: Key, text: str) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quadsim.cli.mistakes import Draft
 
 WHY = "keys are written key=value"
+TAKE_ALL = ("verify", "reproduce", "list")  # commands
 SWITCHES = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
@@ -57,6 +58,8 @@ def join(draft: Draft) -> None:
             draft.words.append(flag)
             if flag != word:
                 draft.because(f"{flag} is a flag")
+        elif word.lstrip("-") == "all" and draft.command in TAKE_ALL:
+            draft.because(f"{draft.command} takes all if none is named")
         elif not _add_value(draft, word):
             draft.words.append(word)
         else:
@@ -148,9 +151,10 @@ def _continued(draft: Draft, word: str) -> bool:
 
 
 def _named_value(draft: Draft, word: str) -> bool:
-    """A case, a law, an optimizer, a network or a claim."""
+    """A case, a law, an optimizer, a network, a claim or a format."""
+    word = word.removeprefix("--")
     for key, entry in draft.keys.items():
-        allowed = entry.words if entry.kind in ("case", "spectrum") else ()
+        allowed = entry.words if entry.kind in ("case", "spectrum", "words") else ()
         if entry.names and not allowed:
             allowed = getattr(names, entry.names)()
         if entry.names == "claims":

@@ -12,7 +12,7 @@ SYNONYMS = {  # names that other programs use, without dashes and underscores
     **dict.fromkeys(("eigenvalues", "eigs", "eigvals", "law", "spectra"), "spectrum"),
     **dict.fromkeys(("tolerance", "rtol", "gtol"), "tol"),
     **dict.fromkeys(("opt", "opts", "optim", "methods", "method", "algo", "algorithm", "solver"), "optimizers"),
-    **dict.fromkeys(("output", "outdir", "folder", "dir"), "out"),
+    **dict.fromkeys(("output", "outdir", "folder", "dir", "o"), "out"),
     **dict.fromkeys(("randomseed", "rngseed", "randomstate"), "seed"),
     **dict.fromkeys(("nseeds", "numseeds"), "seeds"),
     **dict.fromkeys(("net", "networkname"), "network"),
@@ -29,7 +29,8 @@ SYNONYMS = {  # names that other programs use, without dashes and underscores
 }
 OF_COMMANDS = {  # names that are keys of other commands
     **{command: {"network": "model", "networks": "model"} for command in ("spectra", "measure")},
-    **{command: {"model": "network"} for command in ("run", "cases", "compare", "tune", "sweep")},
+    **{command: {"model": "network"} for command in ("run", "cases", "tune", "sweep")},
+    "compare": {"model": "network", "format": "export", "baseline": "reference"},
     "report": {"folder": "figures", "dir": "figures"},
     "merge": {"out": "store", "output": "store"},
 }
