@@ -34,6 +34,7 @@ COMPILE_SECONDS, NOISY_SECONDS, GENERIC_SECONDS, RULE_SECONDS, CHARACTER_SECONDS
 REFERENCE_SECONDS = 0.0013  # of `_calibrate`
 FASTER = 0.2  # time of a step in the fastest kernel, relative to the one that short runs use
 UNKNOWN_STEPS, UNKNOWN_SPEED = 0.7, 2.0  # kinds that were not timed: share of their steps; times the model
+END_SECONDS = 0.25  # processor seconds of the table of results, with the import of pandas
 CALIBRATION_SECONDS = 0.05
 PHI = (0.7548776662466927, 0.5698402909980532)  # a sequence that fills a square evenly
 
@@ -102,7 +103,7 @@ def expected_seconds(
     for kind in late.keys() - cold.keys():
         running -= (1 - FASTER) * (slow[kind] - batching.MAX_SLOWER_SECONDS) / workers
     compiling = sum(sum(seconds.values()) for seconds in (late | cold).values())
-    return running + (compiling * _calibrate() / REFERENCE_SECONDS if compiling else 0.0)
+    return running + (END_SECONDS + compiling) * _calibrate() / REFERENCE_SECONDS
 
 
 def _seconds(whole: runtime_model.Totals, sample: _Sample, workers: int, threads: bool) -> float:
@@ -228,7 +229,7 @@ def _cold_kernels(
             forms: set[batching.Form] = set()
             for cells in slices:
                 optimizers, options = [cell.optimizer for cell in cells], cells[0].options
-                long = runtime_model.max_steps(cells[0]), count * n**2, step_seconds[kind]
+                long = runtime_model.max_steps(cells[0]), (count * n, count * n**2), step_seconds[kind]
                 forms |= batching.cold_forms(optimizers, options["noise"].any, *long)
             if forms:
                 cold[kind] = {form: compile_seconds(type(slices[0][0].optimizer), form) for form in forms}
