@@ -16,9 +16,7 @@ from quadsim.keys import WHOLE_KINDS, Key
 if TYPE_CHECKING:
     from quadsim.cli.mistakes import Draft
 
-DEFAULT_WORDS = ("none", "null", "auto", "automatic", "best", "optimal", "default", "off", "full")
-UNITS = {"k": "e3", "m": "e6"}
-DEFAULT_WORDS = ("none", "null", "auto", "best", "optimal", "default", "off", "full")
+DEFAULT_WORDS: tuple[str, ...] = ("none", "null", "auto", "best", "optimal", "default", "off", "full")
 UNITS = {"k": "e3", "m": "e6"}
 QUOTES = "'\"`“”‘’"
 POINTS, LINEAR_POINTS = 25, 21  # of a range whose number of values is not given

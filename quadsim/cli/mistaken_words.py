@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -177,7 +178,12 @@ def _named_value(draft: Draft, word: str) -> bool:
 
 def _folder(draft: Draft, word: str) -> bool:
     """`report figures/`: the folder of `report`."""
-    takes = draft.command == "report" and not draft.text("figures") and not _is_flag(word)
+    takes = (
+        draft.command == "report"
+        and (word.endswith("/") or os.path.isdir(word))
+        and not draft.text("figures")
+        and not _is_flag(word)
+    )
     if takes:
         draft.words.append(f"figures={word}")
     return takes
