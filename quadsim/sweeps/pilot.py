@@ -249,7 +249,8 @@ def _calibrate() -> float:
 
     No BLAS: its threads wait for each other, on a busy machine a hundred times as long as they compute.
     """
-    times, began, used = [], time.perf_counter(), time.thread_time()
+    times: list[float] = []
+    began, used = time.perf_counter(), time.thread_time()
     while time.perf_counter() - began < CALIBRATION_SECONDS or not times:
         start, total = time.thread_time(), 0
         for number in range(60_000):
