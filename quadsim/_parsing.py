@@ -84,6 +84,8 @@ def pair(key: str, text: str) -> tuple[int, int]:
 def whole_range(key: str, text: str, most: int) -> range:
     """`i..j`, both included."""
     first, _, last = text.partition("..")
+    if not first.strip() or not last.strip():
+        raise InputError(f"{key}={text} has one end: write for example {key}=0..9")
     low, high = whole(key, first), whole(key, last)
     if high < low:
         raise InputError(f"{key}={text} is empty: write for example {key}={high}..{low}")

@@ -405,4 +405,4 @@ def check_renamed(name: str, value: str, allowed: Iterable[str], *, several: boo
         value += " (seeds that are not in seed=)" if first else ""
     if name == "label_noise":
         value = f"labels noise.scale={value} (with Gaussian noise S: noise=gaussian+labels noise.scale=S/{value})"
-    raise InputError(f"write {new}={value}")
+    raise InputError(f"the key is {new}: write {new}={value}")

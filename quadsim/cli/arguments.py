@@ -88,6 +88,8 @@ def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = F
         from quadsim.keys import check_renamed
 
         check_renamed(key, text, keys, several="seed" in keys and keys["seed"].several)
+        if not keys:
+            raise InputError(f"{line.command} takes no keys, got {checks.shown(key)}: see {line.command} --help")
         checks.choice("key", key, keys)
 
 

@@ -53,10 +53,11 @@ def overview() -> str:
 
 
 def of_word(word: str) -> str:
-    """The help of `help WORD`: of a command or a key."""
+    """The help of `help WORD`: of a command, a key, an optimizer or one of its settings."""
     import difflib
     import importlib
 
+    from quadsim import _discovery
     from quadsim import _validation as checks
     from quadsim._validation import InputError
 
@@ -65,6 +66,13 @@ def of_word(word: str) -> str:
     name = word.partition("=")[0].lower().replace("-", "_")
     tables = {command: importlib.import_module(f"quadsim.cli.commands.{command}").KEYS for command in commands()}
     every = dict.fromkeys(key for keys in tables.values() for key in keys)
+    owner = name.replace("_", "-").partition(".")[0]
+    if name not in every and (settings := _discovery.settings(owner)):
+        listed = _wrapped(f"{owner}.{setting}=V" for setting in settings)
+        return "\n".join([f"{owner}: an optimizer", *listed, f"defaults: {PROGRAM} list optimizers"]) + "\n"
+    if owners := [info.name for info in _discovery.optimizers() if name in _discovery.settings(info.name)]:
+        listed = _wrapped(f"{owner}.{name}=V" for owner in owners)
+        return "\n".join([f"{name}: a setting of optimizers, each with its own key", *listed]) + "\n"
     if name not in every:
         if close := difflib.get_close_matches(word, [*commands(), *every], n=1):
             raise InputError(f"unknown command or key {checks.shown(word)}: did you mean {PROGRAM} help {close[0]}?")
@@ -74,6 +82,13 @@ def of_word(word: str) -> str:
         if name in keys:
             users.setdefault("\n".join(_key_lines([keys[name]])), []).append(command)
     return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in users.items()) + "\n"
+
+
+def _wrapped(words: Iterable[str]) -> list[str]:
+    """Words on indented lines."""
+    import textwrap
+
+    return textwrap.wrap("  ".join(words), WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def of_command(name: str, module: Any) -> str:

@@ -68,6 +68,8 @@ def _main(argv: Sequence[str]) -> int:
         checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
     if "--help" in line.flags and line.has_command:
         print(help_text.of_word(line.command), end="")
+    elif "help" in argv and line.texts:
+        print(help_text.of_word(next(iter(line.texts))), end="")
     elif not argv or "--help" in line.flags:
         print(help_text.overview(), end="")
     elif "--version" in line.flags:

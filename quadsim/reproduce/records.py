@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,22 @@ def read_record(path: Path) -> Record:
     with checked(path, COMMAND):
         _check(record)
     return record
+
+
+def read_results(folder: Path) -> list[Record]:
+    """The results of other commands in a folder: their files' ``name`` and their ``command``, sorted by name."""
+    results = []
+    for path in sorted(folder.glob("*.json")):
+        with suppress(InputError):  # damaged, or not of quadsim
+            content = read_json(path, "the command that wrote it")
+            command = content.get("command")
+            if "checks" not in content and isinstance(command, str) and _has_picture(path):
+                results.append({"name": path.stem, "title": path.stem, "command": command})
+    return results
+
+
+def _has_picture(path: Path) -> bool:
+    return any(path.with_name(f"{path.stem}.{suffix}").is_file() for suffix in ("svg", "png"))
 
 
 def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:

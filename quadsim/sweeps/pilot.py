@@ -12,9 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from quadsim.engine.compiled import batching
+from quadsim.engine.compiled import batching, kernel_source
+from quadsim.optimizers import GD, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.build import problem as build_problem
 from quadsim.sweeps import execute, runtime_model
@@ -29,9 +28,14 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 100  # samples of each kind
 TARGET_SECONDS = 0.05  # of the steps of a sample
 LANES = 32  # cells that run side by side
 SETTLED = 1.0  # a method that is not homogeneous and decays by less than e over its steps will not reach tol
-COMPILE_SECONDS = 2.5  # of a kernel, on the machine of `REFERENCE_SECONDS`
-REFERENCE_SECONDS = 0.006  # of `_calibrate`
+# Processor seconds of compiling, on the machine of `REFERENCE_SECONDS`: of a kernel, more with noise; of the generic
+# kernel; of a rule alone; and for each character by which the text of a rule is longer than that of GD.
+COMPILE_SECONDS, NOISY_SECONDS, GENERIC_SECONDS, RULE_SECONDS, CHARACTER_SECONDS = 2.1, 1.6, 2.4, 0.2, 5e-4
+REFERENCE_SECONDS = 0.0013  # of `_calibrate`
+FASTER = 0.2  # time of a step in the fastest kernel, relative to the one that short runs use
 UNKNOWN_STEPS, UNKNOWN_SPEED = 0.7, 2.0  # kinds that were not timed: share of their steps; times the model
+END_SECONDS = 0.25  # processor seconds of the table of results, with the import of pandas
+CALIBRATION_SECONDS = 0.05
 PHI = (0.7548776662466927, 0.5698402909980532)  # a sequence that fills a square evenly
 
 
@@ -82,7 +86,8 @@ def expected_seconds(
     problems = runtime_model.sampled_problems(grid)
     whole, share = runtime_model.totals(grid, problems), cells / grid.cells
     began, sample, slices = time.perf_counter(), _Sample(), _slices(grid.deck)
-    cold = _cold_kernels(grid, problems[0], whole)
+    cold = _cold_kernels(grid, problems[0], {kind: cost.steps for kind, cost in whole.cells.items()})
+    cold = _cold_kernels(grid, problems[0], {kind: whole.cells[kind].steps / FASTER for kind in cold})
     warm = {kind: found for kind, found in slices.items() if kind not in cold}
     running = share * _seconds(whole, sample, workers, threads)
     for number in range(MAX_ROUNDS * max(len(warm), 1)):
@@ -93,8 +98,12 @@ def expected_seconds(
         kind = kinds[number % len(kinds)]
         _add(sample, grid, problems, kind, warm[kind], number // len(kinds))
         running = share * _seconds(whole, sample, workers, threads)
-    compiling = sum(cold.values())
-    return running + (compiling * COMPILE_SECONDS * _calibrate() / REFERENCE_SECONDS if compiling else 0.0)
+    slow = {kind: share * whole.cells[kind].steps * sample.steps[kind].value(0.0) for kind in warm}
+    late = _cold_kernels(grid, problems[0], slow)  # of runs that take too long in the kernels that there are
+    for kind in late.keys() - cold.keys():
+        running -= (1 - FASTER) * (slow[kind] - batching.MAX_SLOWER_SECONDS) / workers
+    compiling = sum(sum(seconds.values()) for seconds in (late | cold).values())
+    return running + (END_SECONDS + compiling) * _calibrate() / REFERENCE_SECONDS
 
 
 def _seconds(whole: runtime_model.Totals, sample: _Sample, workers: int, threads: bool) -> float:
@@ -209,32 +218,42 @@ def _run(
     return time.perf_counter() - began, rows
 
 
-def _cold_kernels(grid: Grid, values: dict[str, Any], whole: runtime_model.Totals) -> dict[Kind, int]:
-    """The number of kernels to compile for each kind of cell that has any."""
+def _cold_kernels(
+    grid: Grid, values: dict[str, Any], step_seconds: dict[Kind, float]
+) -> dict[Kind, dict[batching.Form, float]]:
+    """The kernels to compile for each kind of cell that has any, with the processor seconds of each."""
     count, n = runtime_model.sizes(values)
-    cold: dict[Kind, int] = {}
+    cold: dict[Kind, dict[batching.Form, float]] = {}
     for kind, slices in _slices(grid.deck).items():
-        if kind[1] == "compiled":
-            forms = set()
+        if kind[1] == "compiled" and kind in step_seconds:
+            forms: set[batching.Form] = set()
             for cells in slices:
                 optimizers, options = [cell.optimizer for cell in cells], cells[0].options
-                long = runtime_model.max_steps(cells[0]), count * n**2, whole.cells[kind].steps
+                long = runtime_model.max_steps(cells[0]), (count * n, count * n**2), step_seconds[kind]
                 forms |= batching.cold_forms(optimizers, options["noise"].any, *long)
             if forms:
-                cold[kind] = len(forms)
+                cold[kind] = {form: compile_seconds(type(slices[0][0].optimizer), form) for form in forms}
     return cold
 
 
+def compile_seconds(optimizer: type[Optimizer], form: batching.Form) -> float:
+    """The processor seconds of compiling a kernel, on the machine of `REFERENCE_SECONDS`."""
+    characters = max(len(kernel_source.rule_text(optimizer)) - len(kernel_source.rule_text(GD)), 0)
+    if form.generic:
+        return GENERIC_SECONDS + RULE_SECONDS + CHARACTER_SECONDS * characters
+    return COMPILE_SECONDS + NOISY_SECONDS * form.noisy + CHARACTER_SECONDS * characters
+
+
 def _calibrate() -> float:
-    """Seconds for a fixed amount of interpreted code and of small matrix products: how fast this machine is."""
-    matrix = np.full((100, 100), 0.01)
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        total = 0
+    """Seconds for a fixed amount of interpreted code: how fast this machine is, and how much of it others use.
+
+    No BLAS: its threads wait for each other, on a busy machine a hundred times as long as they compute.
+    """
+    times: list[float] = []
+    began, used = time.perf_counter(), time.thread_time()
+    while time.perf_counter() - began < CALIBRATION_SECONDS or not times:
+        start, total = time.thread_time(), 0
         for number in range(60_000):
             total += number & 3
-        for _ in range(20):
-            matrix @ matrix
-        times.append(time.perf_counter() - began)
-    return min(times)
+        times.append(time.thread_time() - start)
+    return min(times) * max((time.perf_counter() - began) / max(time.thread_time() - used, 1e-9), 1.0)

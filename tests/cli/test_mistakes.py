@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
+from quadsim import _discovery
 from quadsim._validation import InputError
-from quadsim.cli import arguments, help_text, mistakes, names
+from quadsim.cli import arguments, help_text, mistakes, names, synonyms
 
 LINE = "write python -m quadsim "
 MISTAKES = [  # a line in a shell's syntax, and what the answer ends with, or what it contains
@@ -199,6 +200,6 @@ def test_synonyms_do_not_hide_names():
     keys = {
         key for name in help_text.commands() for key in importlib.import_module(f"quadsim.cli.commands.{name}").KEYS
     }
-    settings = {setting for name in names.optimizers() for setting in mistakes._discovery.settings(name)}
-    assert not {mistakes.plain(name) for name in keys | settings} & set(mistakes.SYNONYMS)
-    assert set(mistakes.SYNONYMS.values()) <= keys | settings | {"seeds"}
+    settings = {setting for name in names.optimizers() for setting in _discovery.settings(name)}
+    assert not {synonyms.plain(name) for name in keys | settings} & set(synonyms.SYNONYMS)
+    assert set(synonyms.SYNONYMS.values()) <= keys | settings | {"seeds"}

@@ -15,7 +15,7 @@ from quadsim.cli.arguments import CommandLine
 from quadsim.keys import Key, select
 
 KEYS = select(
-    Key("figures", "text", "the folder that reproduce writes to", default="figures", shape="FOLDER"),
+    Key("figures", "text", "the folder of results: out= of other commands", default="figures", shape="FOLDER"),
     Key("out", "text", "the page (report.html in that folder)", shape="FILE.html"),
 )
 
@@ -24,7 +24,7 @@ def main(line: CommandLine) -> None:
     folder = Path(line.values["figures"])
     path = Path(line.values["out"]) if "out" in line.values else folder / "report.html"
     if not os.path.isdir(folder):
-        raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that reproduce writes to")
+        raise InputError(f"figures={shown(str(folder))} is not a folder: give the one that results are in")
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"out={shown(str(path))} must end in .html: write for example out=report.html")
     if os.path.isdir(path):
@@ -33,12 +33,19 @@ def main(line: CommandLine) -> None:
     from quadsim.bench import machine
     from quadsim.reproduce import report as pages
     from quadsim.reproduce.markdown import verdict_counts
-    from quadsim.reproduce.records import read_records
+    from quadsim.reproduce.records import read_records, read_results
 
     _artifacts.check_file(path)
     text = pages.page(folder, machine.facts(), _artifacts.versions())
     _artifacts.write_text(path, text)
-    figures, size = read_records(folder), path.stat().st_size
-    result = {"file": str(path), "bytes": size, "figures": len(figures), "verdicts": verdict_counts(figures)}
-    summary = f"{len(figures)} figures, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
+    figures, size, own = read_records(folder), path.stat().st_size, len(read_results(folder))
+    result = {
+        "file": str(path),
+        "bytes": size,
+        "figures": len(figures),
+        "results": own,
+        "verdicts": verdict_counts(figures),
+    }
+    counts = f"{own} results of yours, {len(figures)} published figures"
+    summary = f"{counts}, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
     outputs.report(line, result, lambda screen: screen.print(f"wrote {path}: {summary}", soft_wrap=True))

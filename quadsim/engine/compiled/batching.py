@@ -148,17 +148,23 @@ def _slower_forms(fastest: Form) -> list[Form]:
 
 
 def cold_forms(
-    optimizers: list[Optimizer], noisy: bool, max_steps: int, work_per_step: int, seconds: float
+    optimizers: list[Optimizer], noisy: bool, max_steps: int, sizes: tuple[int, int], seconds: float
 ) -> set[Form]:
-    """The forms that runs of these optimizers will compile, given the seconds that all such runs take together."""
-    kind, missing = type(optimizers[0]), set()
-    width = next((width for width in WIDTHS if len(optimizers) <= width), WIDE_WIDTH)
-    fastest = Form(width, noisy, _share_settings([Lane(one, np.zeros(0), 0) for one in optimizers]))
-    if compiler.is_compiled(kind, *fastest):
-        return missing
+    """The forms that runs of these optimizers side by side will compile.
+
+    ``sizes`` are the dimension and the multiplications of a step; ``seconds`` is the time of all such runs together.
+    """
+    dim, work_per_step = sizes
+    kind = type(optimizers[0])
+    missing: set[Form] = set()
     small = max_steps * WIDE_WIDTH * work_per_step < MAX_SMALL_WORK
-    if small and not any(compiler.is_compiled(kind, *form) for form in _slower_forms(fastest)):
-        missing.add(Form(1, noisy, generic=True))
-    if not small or seconds > MAX_SLOWER_SECONDS:
-        missing.add(fastest)
+    error = np.zeros(dim)
+    for batch in cut([Lane(one, error, 0) for one in optimizers]):
+        fastest = Form(next(width for width in WIDTHS if len(batch) <= width), noisy, _share_settings(batch))
+        if compiler.is_compiled(kind, *fastest):
+            continue
+        if small and not any(compiler.is_compiled(kind, *form) for form in _slower_forms(fastest)):
+            missing.add(Form(1, noisy, generic=True))
+        if not small or seconds > MAX_SLOWER_SECONDS:
+            missing.add(fastest)
     return missing

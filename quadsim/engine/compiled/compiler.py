@@ -38,13 +38,14 @@ def kernel(
     """The compiled kernel of `kernel_source.kernel_text`: a module with `begin`, `advance` and `rule_address`."""
     with _lock:
         text = generic_text(optimizer, noisy) if generic else kernel_text(optimizer, width, noisy, shared_settings)
+        rule = rule_text(optimizer) if generic else ""
         try:
-            with _notice(optimizer.name, text):
-                module = _with_rule(text, rule_text(optimizer)) if generic else _kernel(text)
+            with _notice(optimizer.name, *filter(None, (text, rule))):
+                module = _with_rule(text, rule) if generic else _kernel(text)
         except Exception as error:
             rule_errors.explain(optimizer, error)
             raise
-        _compiled.add(text)
+        _compiled.update((text, rule))
         return module
 
 
@@ -60,9 +61,9 @@ def is_compiled(
     return text in _compiled or kernel_cache.has(_identity(text))
 
 
-def _notice(name: str, text: str) -> Any:
-    """Say that the kernel is compiled, if it will be."""
-    if text in _compiled or kernel_cache.has(_identity(text)):
+def _notice(name: str, *texts: str) -> Any:
+    """Say that the kernel is compiled, if one of its texts will be."""
+    if all(text in _compiled or kernel_cache.has(_identity(text)) for text in texts):
         return nullcontext()
     return _progress.compiling(name, cached=kernel_cache.check_folder())
 

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from quadsim.reproduce.markdown import verdict_counts
-from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records
+from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records, read_results
 
 EXPLORER_AXES = ["case", "kappa", "heterogeneity", "rotation", "seed"]
 IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
@@ -33,7 +33,9 @@ def page(folder: Path, machine: dict[str, Any], versions: dict[str, str]) -> str
         "figures": str(len(records)),
         "explorer": _explorer(folder / "explorer.json"),
         "verdicts": _verdicts(records),
-        "gallery": "\n".join(_figure(folder, record) for record in records),
+        "gallery": "\n".join(
+            [*(_figure(folder, record) for record in records), *(_result(folder, one) for one in read_results(folder))]
+        ),
         "claims": _claims(folder / "ledger.json"),
         "machine": _facts(machine | {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())}),
         "style": _template("page.css"),
@@ -99,6 +101,15 @@ def _figure(folder: Path, record: Record) -> str:
 {_picture(folder, record)}
 {rows}
 <p class="how"><small>{escape(record.get("caption") or record["command"])}{few}</small></p>
+</section>"""
+
+
+def _result(folder: Path, result: Record) -> str:
+    """The figure of another command, with its command."""
+    return f"""<section class="figure" id="{escape(result["name"])}">
+<h3>{escape(result["name"])}</h3>
+{_picture(folder, result)}
+<p class="how"><small>{escape(result["command"])}</small></p>
 </section>"""
 
 
