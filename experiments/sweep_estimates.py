@@ -15,7 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-LOG_UNIFORM = "spectrum=log-uniform kappa=1e4"
+SPECTRUM = "spectrum=log-uniform"
+LOG_UNIFORM = f"{SPECTRUM} kappa=1e4"
 SWEEPS = {  # by name: the keys
     "closed forms": "case=3,4 kappa=10:1e6:log25 seed=0..29",
     "closed forms that oscillate": "case=3 kappa=1e2:1e8:log13 optimizers=heavy-ball,nesterov seed=0..9",
@@ -29,7 +30,7 @@ SWEEPS = {  # by name: the keys
     "larger blocks": f"{LOG_UNIFORM} blocks=1 block_size=600 optimizers=gd seed=0..9",
     "large blocks, compiled": f"{LOG_UNIFORM} blocks=2 block_size=100 optimizers=adam max_steps=5000 seed=0..19",
     "middle blocks": f"{LOG_UNIFORM} blocks=4 block_size=30 optimizers=gd,adam heterogeneity=0,0.5,1 seed=0..19",
-    "sizes of blocks": "spectrum=log-uniform blocks=2 block_size=3,10,30,100 optimizers=gd,adam max_steps=1e4 seed=0..9",
+    "sizes of blocks": f"{SPECTRUM} blocks=2 block_size=3,10,30,100 optimizers=gd,adam max_steps=10000 seed=0..9",
     "tol reached early and late": "case=4 kappa=3:1e5:log20 optimizers=gd engine=compiled gd.lr=none seed=0..19",
     "schedules": "case=4 optimizers=adam schedule=cosine,linear adam.lr=1e-3:1e-1:log9 max_steps=20000 seed=0..19",
     "one thread": "case=3 optimizers=adam adam.lr=1e-3:1:log10 seed=0..29 threads=1",

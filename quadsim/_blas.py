@@ -77,7 +77,7 @@ def lapack() -> ModuleType:
         module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
         spec.loader.exec_module(module)  # type: ignore[union-attr]
     except (ImportError, OSError, StopIteration):
-        from scipy.linalg import lapack as module  # type: ignore[no-redef]
+        from scipy.linalg import lapack as module
     return sys.modules.setdefault(LAPACK, module)
 
 

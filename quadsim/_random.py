@@ -30,7 +30,7 @@ def stream(seed: int, *name: str | int) -> np.random.Generator:
 
 def checked_seed(seed: Any) -> int:
     """The seed, if it is an integer from 0 to MAX_SEED."""
-    if isinstance(seed, str) or (isinstance(seed, Iterable) and getattr(seed, "ndim", 1)):
+    if isinstance(seed, str) or (isinstance(seed, Iterable) and getattr(seed, "ndim", None) != 0):
         several = "solve, compare, tune and sweep take several"
         raise InputTypeError(f"seed must be a whole number here, got {checks.shown(seed)}: {several}")
     return checks.whole("seed", seed, at_least=0, at_most=MAX_SEED)
@@ -40,7 +40,7 @@ def seed_list(name: str, given: Any, *, at_least: int = 1, distinct: bool = True
     """The seeds of an int, a range, a list or array of ints, or a text as on the command line: "0..29", "3,5,8"."""
     if isinstance(given, str):
         seeds = _of_text(name, given)
-    elif isinstance(given, Iterable) and getattr(given, "ndim", 1) and not isinstance(given, Mapping | bytes):
+    elif isinstance(given, Iterable) and getattr(given, "ndim", None) != 0 and not isinstance(given, Mapping | bytes):
         seeds = list(given)
     else:
         seeds = [given]

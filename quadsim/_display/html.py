@@ -199,7 +199,7 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     starts = np.flatnonzero(np.diff(bucket, prepend=bucket[0] - 1))
     ends = np.append(starts[1:], x.size)
     kept = {0, x.size - 1}
-    for first, last in zip(starts, ends, strict=True):
+    for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
         kept |= {first + int(np.argmin(y[first:last])), first + int(np.argmax(y[first:last]))}
     order = np.array(sorted(kept))
     return x[order], y[order]

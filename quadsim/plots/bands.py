@@ -177,7 +177,8 @@ def draw_bands(
             x, low, high = (np.append(v[inside], end) for v, end in zip((x, low, high), (right, *ends), strict=True))
             axes.plot(right, ends[1], ">", gid="beyond", **mark)
             note(axes, BEYOND)
-        axes.fill_between(*thinned(x, low, high, frame), color=style.colour, alpha=0.2, linewidth=0, gid="band")
+        x, low, high = thinned(x, low, high, frame)
+        axes.fill_between(x, low, high, color=style.colour, alpha=0.2, linewidth=0, gid="band")
         if band.x.size == 1 and not band.end:
             axes.plot(band.x, band.median, "o", **mark | {"markersize": 3})
         if band.end == "^":

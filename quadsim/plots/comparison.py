@@ -132,7 +132,8 @@ def _data(
     titles = {str(name): str(name) for name in tables[0]["problem"].unique()} if titles is None else titles
     labels = {str(k): str(v) for k, v in zip(tables[0]["optimizer"], tables[0]["label"], strict=True)}
     objective = choice("objective", objective, OBJECTIVE_LABELS)
-    return _Data(*tables, objective, tol, titles, labels, styles_of(list(labels)))
+    first, second, third, fourth = tables
+    return _Data(first, second, third, fourth, objective, tol, titles, labels, styles_of(list(labels)))
 
 
 def _one(comparison: Any, panel: str, ax: Any, caption: str) -> Figure | Axes:

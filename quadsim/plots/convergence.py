@@ -113,7 +113,9 @@ def _frame_of(curves: Sequence[Curve], tol: float | None, axes: Axes, ax: Any) -
     if ax is None:
         size = WIDTH - 0.35 - _tick_width(low, high) - 0.08, HEIGHT - 0.42 + 0.52
     else:
-        size = tuple(axes.get_window_extent().size / axes.get_figure().dpi)  # type: ignore[union-attr,assignment]
+        window = axes.get_window_extent()
+        dpi = axes.figure.dpi
+        size = window.width / dpi, window.height / dpi
         if axes.has_data():  # curves that were drawn before stay inside
             xlim = union(xlim, axes.get_xlim())
             low, high = union((low, high), axes.get_ylim())

@@ -92,7 +92,7 @@ def _trials(tuned: Any, objective: str | None) -> tuple[pd.DataFrame, str]:
                       for part in parts} - {None}  # fmt: skip
         if objective is None and len(objectives) > 1:
             raise InputError(
-                f"sensitivity draws one objective, got {', '.join(sorted(objectives))}: draw them one by one"
+                f"sensitivity draws one objective, got {', '.join(sorted(map(str, objectives)))}: draw them one by one"
             )
         objective = objective or next(iter(objectives), None)
         parts = [part.tried if hasattr(part, "bands") else part for part in parts]

@@ -89,7 +89,7 @@ def kappa_eff(quartiles: Any, *, ax: Any = None, title: str = "", caption: str =
             colour = colours[number % len(colours)]
             axes.fill_between(ours["kappa"], ours["lower"], ours["upper"], color=colour, alpha=0.2, linewidth=0)
             axes.plot(ours["kappa"], ours["median"], color=colour, label=str(name))
-            last = ours.loc[ours["kappa"].idxmax(), "median"]
+            last = ours["median"].to_numpy()[int(ours["kappa"].to_numpy().argmax())]
             ends.append((float(last), labels[str(name)], colour))
         limits = np.array([table["kappa"].min(), table["kappa"].max()])
         axes.plot(limits, limits, color="#666666", linewidth=1.0, linestyle=":", label="κ_eff = κ")

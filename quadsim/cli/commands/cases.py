@@ -46,11 +46,11 @@ def main(line: CommandLine) -> None:
     outputs.check_folder(line)
     found = fair.tune_all(draws, choice, options)
     runs: list[Trajectory] = []
-    with counter("draws", len(draws) * len(seeds)) as show:
+    with counter("draws", len(draws) * len(seeds)) as show_count:
         for number, (draw, tuned) in enumerate(zip(draws, found, strict=True)):
 
             def progress(count: int, before: int = number * len(seeds)) -> None:
-                show(before + count)
+                show_count(before + count)
 
             made = solver.solve(draw, tuned.optimizers, seed=seeds, progress=progress, **options)
             runs += fair.with_origins(made, tuned)

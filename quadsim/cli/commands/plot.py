@@ -68,7 +68,7 @@ def main(line: CommandLine) -> int:
         table = table.drop(columns=constant)
         axes, x = axes_of(table), _horizontal(x, table)
         title, caption = line.texts.get("title"), f"{'; '.join(made_by)}."
-        figure = plots.sweep_figure(frame, axes=axes, x=x, y=y, title=title, caption=caption)
+        figure: Any = plots.sweep_figure(frame, axes=axes, x=x, y=y, title=title, caption=caption)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     result: dict[str, Any] = {

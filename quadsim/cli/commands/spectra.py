@@ -184,7 +184,7 @@ def _distances(
     """The mean distances at both scales; the matrix of the requested scale and the title of its figure."""
     from quadsim.spectra import js_matrix
 
-    means = {}
+    means: dict[str, dict[str, Any]] = {}
     for kind in ("raw", "tenth"):
         try:
             found = js_matrix(measured, names, sigma=sigma, scale=kind)

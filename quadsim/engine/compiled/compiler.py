@@ -115,7 +115,7 @@ def _load_or_compile(text: str, content: bytes | None) -> tuple[ModuleType, dict
     module = ModuleType(f"quadsim_kernel_{_fingerprint(text)[:20]}")
     sys.modules[module.__name__] = module  # numba finds the module of a loaded function by its name
     exec(compile(text, "<quadsim kernel>", "exec", dont_inherit=True), module.__dict__)  # annotations are types
-    module.rule_address = 0
+    vars(module)["rule_address"] = 0
     loaded = None if content is None else pickle.loads(content)
     caches = {name: _FunctionCache(None if loaded is None else loaded[name]) for name in module.SIGNATURES}
     for name, signature in module.SIGNATURES.items():
