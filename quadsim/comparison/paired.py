@@ -95,6 +95,8 @@ class Comparison:
         DataFrame
             A copy of ``summary``: one row for each optimizer.
 
+        Examples
+        --------
         >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
         >>> result.to_frame()["optimizer"].tolist()
         ['gd', 'block-gd']
@@ -116,6 +118,8 @@ class Comparison:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50).plot()
         """
         from quadsim import plots
@@ -191,6 +195,8 @@ def compare(
     and counts as −∞ at the lower end of the interval and as ∞ at the upper one. The verdict is "undecided" where most
     pairs are.
 
+    Examples
+    --------
     >>> qs.compare(lambda seed: qs.case(3, seed=seed), [qs.GD(), qs.Adam()], seed=range(30)).summary
     """
     refuse_seeds(how)

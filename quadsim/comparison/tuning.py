@@ -99,6 +99,8 @@ class Tuned:
         DataFrame
             ``tried``, one row for each setting, with the columns problem, optimizer and label before the others.
 
+        Examples
+        --------
         >>> tuned = qs.tune(qs.case(3), qs.GD(), seed=range(3), grid=[1e-5, 1e-4], max_steps=50)
         >>> tuned.to_frame()["lr"].tolist()
         [1e-05, 0.0001]
@@ -121,6 +123,8 @@ class Tuned:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.tune(qs.case(3), qs.GD(), seed=range(3), max_steps=50).plot()
         """
         from quadsim import plots
@@ -232,6 +236,8 @@ def tune(
     how :
         noise, schedule, start: as in `solve`.
 
+    Examples
+    --------
     >>> qs.tune(lambda seed: qs.case(3, seed=seed), qs.Adam(), seed=range(30)).optimizer.lr
     """
     refuse_seeds(how)

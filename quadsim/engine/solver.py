@@ -101,6 +101,8 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         of the seeds (or starts), and of the optimizers within each. A run's numbers do not depend on the other runs of
         the call.
 
+    Examples
+    --------
     >>> qs.solve(qs.case(3), qs.FrozenAdam()).steps_to_tol
     15
     >>> qs.solve(qs.case(3), [qs.Adam(lr=lr) for lr in (0.01, 0.1)], seed=range(5)).table()  # doctest: +SKIP

@@ -132,6 +132,8 @@ class Trajectory:
             One row for each recorded step; the columns are lane (0), problem, optimizer, label, seed, step, loss,
             grad_norm and relative, which is ‖g‖/‖g₀‖.
 
+        Examples
+        --------
         >>> qs.solve(qs.case(3), qs.FrozenAdam()).to_frame()["step"].tolist()[-3:]
         [13, 14, 15]
         """
@@ -152,6 +154,8 @@ class Trajectory:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.solve(qs.case(3), qs.FrozenAdam()).plot()
         """
         from quadsim import plots
@@ -197,6 +201,8 @@ class Runs(Sequence[Trajectory]):
         DataFrame
             One row for each recorded step; the columns are those of `Trajectory.to_frame`.
 
+        Examples
+        --------
         >>> qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).to_frame().groupby("optimizer")["step"].max().to_dict()
         {'frozen-adam': 15, 'gd': 31657}
         """
@@ -219,6 +225,8 @@ class Runs(Sequence[Trajectory]):
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).plot()
         """
         from quadsim import plots

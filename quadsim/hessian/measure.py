@@ -67,6 +67,8 @@ def measure(
 ) -> Measured:
     """Spectra of the blocks of any network, under any loss.
 
+    Examples
+    --------
     >>> measured = measure(net, lambda: net(x), lambda z: cross_entropy(z, y), blocks=["fc1", "fc2"], out="mine.npz")
 
     Parameters

@@ -178,6 +178,8 @@ class BlockQuadratic:
         DataFrame
             One row for each eigenvalue; the columns are block (its number, from 0) and eigenvalue.
 
+        Examples
+        --------
         >>> qs.BlockQuadratic.from_spectra([[1, 2], [100]]).to_frame()["block"].tolist()
         [0, 0, 1]
         """
@@ -201,6 +203,8 @@ class BlockQuadratic:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.case(3).plot()
         """
         from quadsim import plots

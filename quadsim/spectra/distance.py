@@ -167,6 +167,8 @@ class Distances:
             One row for each ordered pair; the columns are block, other and distance. The distance of a block to itself
             is its noise, that between two of its probes; NaN if there is one probe.
 
+        Examples
+        --------
         >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"])
         >>> distances.to_frame().columns.tolist()
         ['block', 'other', 'distance']
@@ -194,6 +196,8 @@ class Distances:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"]).plot()
         """
         from quadsim import plots

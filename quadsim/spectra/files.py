@@ -71,6 +71,8 @@ class MeasuredBlock:
         DataFrame
             One row for each node; the columns are block, probe, eigenvalue and weight (within a probe they add to 1).
 
+        Examples
+        --------
         >>> qs.spectra.load("gpt2").block("layer3.query").to_frame().groupby("probe")["weight"].sum().round(12).tolist()
         [1.0, 1.0]
         """
@@ -98,6 +100,8 @@ class MeasuredBlock:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.load("gpt2").block("layer3.query").plot()
         """
         from quadsim import plots
@@ -142,6 +146,8 @@ class Measured:
         DataFrame
             One row for each node; the columns are those of `MeasuredBlock.to_frame`.
 
+        Examples
+        --------
         >>> qs.spectra.load("gpt2").to_frame().columns.tolist()
         ['block', 'probe', 'eigenvalue', 'weight']
         """
@@ -164,6 +170,8 @@ class Measured:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.load("gpt2").plot()
         """
         from quadsim import plots

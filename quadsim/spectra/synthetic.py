@@ -56,6 +56,8 @@ def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
 def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options: float) -> np.ndarray:
     """`size` eigenvalues from 1 to `kappa`, from a law in `LAWS`; some laws have options.
 
+    Examples
+    --------
     >>> law("log-uniform", 30, kappa=5000, seed=0)
     >>> law("clusters", 9, count=3, spread=0.01)
     """
@@ -250,6 +252,8 @@ class Arrangements:
             exchanges at which it begins), low and high (the ends of its range of heterogeneities), and heterogeneity
             (one of them, as in ``values``).
 
+        Examples
+        --------
         >>> qs.spectra.arrangements(range(1, 10), 3).to_frame()["heterogeneity"].round(2).tolist()
         [0.0, 0.22, 0.61, 0.89, 1.0]
         """
@@ -288,6 +292,8 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
     An adjacent exchange changes the blocks only across a boundary between two of them, and only if the two eigenvalues
     differ. It then moves the smaller one to the earlier block, so that no arrangement occurs twice.
 
+    Examples
+    --------
     >>> [len(arrangements(range(1, 3 * size + 1), 3)) for size in (1, 3, 30)]
     [1, 5, 51]
     >>> arrangements(range(1, 10), 3).breaks.round(3).tolist()
@@ -300,6 +306,8 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
 def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
     """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the total number.
 
+    Examples
+    --------
     >>> arrangement(partition(range(1, 10), 3, 0.5), 0.5)
     (3, 5)
     """

@@ -236,6 +236,8 @@ def sweep(
         By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
         is called with the number of cells done and the total.
 
+    Examples
+    --------
     >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
     """
     task = _progress.of_call(progress, "sweep", unit="cells", takes="two counts")

@@ -66,6 +66,8 @@ class FloorBounds:
         DataFrame
             One row for each bound; the columns are bound and value.
 
+        Examples
+        --------
         >>> qs.theory.floor_bounds(qs.case(3), lr=0.01, beta2=0.99).to_frame()["bound"].tolist()
         ['limsup', 'stable_cycle', 'upper', 'looser']
         """

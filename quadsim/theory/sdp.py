@@ -61,6 +61,8 @@ class SDPValue:
         DataFrame
             One row for each coordinate; the columns are coordinate, block (its number) and multiplier.
 
+        Examples
+        --------
         >>> qs.theory.sdp_value(qs.case(3)).to_frame().groupby("block")["multiplier"].sum().round(1).tolist()
         [6.9, 301.6, 14999.5]
         """

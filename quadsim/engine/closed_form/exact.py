@@ -69,6 +69,8 @@ def exact(
     its best setting, and Nesterov's best momentum for an lr up to 4/(3L + μ), use the unrounded values: their end
     modes have exact double roots, which rounding would separate (ledger 9).
 
+    Examples
+    --------
     >>> qs.exact(qs.case(3, kappa=1e8), qs.GD(), tol=1e-8).steps_to_tol
     863403771
     >>> qs.exact(qs.case(3), qs.GD(), at=[1, 10**6, 10**12]).log_loss  # doctest: +SKIP
