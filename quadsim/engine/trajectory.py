@@ -29,7 +29,25 @@ DIVERGENCE_FACTOR = 1e100  # a loss above this times the first one (or the large
 
 
 class Status(StrEnum):
-    """How a run ended. A failure is a status, never a NaN."""
+    """How a run ended. A failure is a status, never a NaN.
+
+    Attributes
+    ----------
+    CONVERGED : "converged"
+        The gradient norm fell to tol times its first value.
+    MAX_STEPS : "max-steps"
+        max_steps was reached first.
+    DIVERGED : "diverged"
+        A value was not finite, the loss exceeded 1e100 times its first value, or a mode grows.
+    UNDERFLOW : "underflow"
+        A block left float64's range, where Adam's "convergence" is spurious (ledger 5i).
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.GD(lr=1.0))
+    >>> run.status == qs.Status.DIVERGED, str(run.status)
+    (True, 'diverged')
+    """
 
     CONVERGED = "converged"  # the gradient norm fell to tol times its first value
     MAX_STEPS = "max-steps"  # max_steps was reached first
@@ -75,6 +93,14 @@ class Trajectory:
         ‖g₀‖ where step 0 is not among the recorded steps, as in `exact` with ``at``.
     lr_from : str
         The origin of the learning rate: "theory", "default", "given" or "tuned" (`optimizers.lr_origin`).
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.FrozenAdam(), tol=1e-8)
+    >>> str(run.status), run.steps_to_tol, run.engine
+    ('converged', 20, 'closed-form')
+    >>> bool(run.relative[-1] <= 1e-8)
+    True
     """
 
     steps: np.ndarray
@@ -165,7 +191,18 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Runs(Sequence[Trajectory]):
-    """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them."""
+    """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them.
+
+    Attributes
+    ----------
+    trajectories : tuple of Trajectory
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()], seed=range(3))
+    >>> len(runs), runs[1].optimizer.name, len(runs[2:])
+    (6, 'frozen-adam', 4)
+    """
 
     trajectories: tuple[Trajectory, ...]
 
@@ -188,7 +225,19 @@ class Runs(Sequence[Trajectory]):
         return runs.runs_html(self)
 
     def table(self) -> pd.DataFrame:
-        """One row for each run: its settings and how it ended."""
+        """The settings of the runs and how they ended.
+
+        Returns
+        -------
+        DataFrame
+            One row for each run.
+
+        Examples
+        --------
+        >>> table = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).table()
+        >>> table[["optimizer", "steps_to_tol", "status"]].values.tolist()
+        [['gd', 31657, 'converged'], ['frozen-adam', 15, 'converged']]
+        """
         from quadsim.engine import table
 
         return table.summary(self.trajectories)
