@@ -186,7 +186,9 @@ def complaints(value, text):
 def is_annotated(name):
     """Whether the comment before a constant, or at the end of its line, says what it is: ``#: text``."""
     constant = name.rpartition(".")[2]
-    assignment = re.compile(rf"^(?:#:.+\n(?:# .+\n|#: .+\n)*{constant}\b.* = |{constant}\b.* = .*  #: .+)", re.MULTILINE)
+    assignment = re.compile(
+        rf"^(?:#:.+\n(?:# .+\n|#: .+\n)*{constant}\b.* = |{constant}\b.* = .*  #: .+)", re.MULTILINE
+    )
     return any(assignment.search(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py"))
 
 

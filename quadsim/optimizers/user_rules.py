@@ -119,7 +119,7 @@ def rule(
     ...     m = beta * m + (1 - beta) * g
     ...     return lr * np.sign(m), m
     >>> doc_signum(beta=0.5), doc_signum.state, doc_signum.homogeneous
-    (DocSignum(beta=0.5), ('m',), False)
+    (doc_signum(beta=0.5), ('m',), False)
     >>> run = qs.solve(qs.case(3), doc_signum(lr=0.01), max_steps=1000)
     >>> str(run.status), bool(run.loss[-1] < run.loss[0])
     ('max-steps', True)

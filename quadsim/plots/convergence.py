@@ -45,6 +45,12 @@ def convergence(
     -------
     figure or axes :
         The new figure, or `ax`.
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()])
+    >>> figure = qs.plots.convergence(runs, tol=1e-6)
+    >>> figure.savefig("runs.png")
     """
     lanes = inputs.lanes(runs, "convergence")
     with one_panel(ax, title=title, caption=caption, width=WIDTH, height=HEIGHT, font_size=8) as (figure, axes):

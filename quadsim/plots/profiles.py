@@ -18,10 +18,30 @@ YLABEL = "share of draws"
 def profile(
     profile: pd.DataFrame, *, title: str = "", caption: str = "", unit: str = "result", ax: Axes | None = None
 ) -> Figure | Axes:
-    """Curves of a performance profile (`performance_profile`): share of draws against the factor behind the best.
+    """Curves of a performance profile: share of draws against the factor behind the best.
 
-    ``unit`` is what the factor is of, for the label of the axis: steps, loss. Curves that coincide are drawn with
-    decreasing widths, so that each of them is visible. With ``ax`` the curves and a legend are drawn into it.
+    Curves that coincide are drawn with decreasing widths, so that each of them is visible.
+
+    Parameters
+    ----------
+    profile : DataFrame
+        The table of `performance_profile`.
+    title, caption : str
+        Written above and below the panel.
+    unit : str
+        What the factor is of, for the label of the axis: steps, loss.
+    ax : matplotlib Axes, optional
+        Axes to draw into, with a legend.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> figure = qs.plots.profile(qs.performance_profile(result), unit="loss")
     """
     labels = dict(zip(profile["optimizer"], profile["label"], strict=True))
     if ax is not None:

@@ -47,7 +47,21 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How figures show an optimizer. Without a colour it gets one, and a stroke, that the figure does not use yet."""
+    """How figures show an optimizer.
+
+    Parameters
+    ----------
+    label : str
+    colour : str, optional
+        Without one it gets a colour, and a stroke, that the figure does not use yet.
+    stroke :
+        A line style of matplotlib.
+
+    Examples
+    --------
+    >>> qs.plots.STYLES["gd"]
+    Style(label='GD', colour='#D55E00', stroke='-')
+    """
 
     label: str
     colour: str | None = None
@@ -58,7 +72,22 @@ STYLES = {info.name: Style(info.label, info.colour, STROKES[info.stroke]) for in
 
 
 def style_of(name: str) -> Style:
-    """The style of an optimizer. A user-defined rule has a label but no colour; any other name is its own label."""
+    """The style of an optimizer.
+
+    Parameters
+    ----------
+    name : str
+        A user-defined rule has a label but no colour; any other name is its own label.
+
+    Returns
+    -------
+    Style
+
+    Examples
+    --------
+    >>> qs.plots.style_of("adam").label, qs.plots.style_of("theory").label
+    ('Adam', 'theory')
+    """
     return STYLES.get(name) or Style(_discovery.USER_LABELS.get(name, name))
 
 
@@ -88,7 +117,20 @@ def step_ticks(axes: Axes, count: int = 5) -> None:
 
 
 def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
-    """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
+    """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    x, y : bool
+        Which of the two axes.
+
+    Examples
+    --------
+    >>> with qs.plots.canvas() as (figure, (axes,)):
+    ...     _ = axes.loglog([1, 1e6], [1, 1e-9])
+    ...     qs.plots.power_ticks(axes)
+    """
     from matplotlib.ticker import NullLocator
 
     from quadsim.plots.figure import PowerLocator

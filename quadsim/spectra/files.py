@@ -36,6 +36,20 @@ class MeasuredBlock:
     """One block's spectrum: for each probe, quadrature nodes, their weights and the residuals of the Ritz pairs.
 
     Eigenvalues that are known exactly are nodes of equal weight and residual 0.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+        The number of parameters of the block.
+    nodes, weights, residuals : tuple of arrays
+        One array for each probe; nodes increase, weights add to 1.
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> block.size, block.probes, block.nodes[0].size
+    (589824, 2, 60)
     """
 
     name: str
@@ -46,6 +60,7 @@ class MeasuredBlock:
 
     @property
     def probes(self) -> int:
+        """The number of probes."""
         return len(self.nodes)
 
     @property
@@ -112,7 +127,22 @@ class MeasuredBlock:
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """The blocks of one network, and where they come from."""
+    """The blocks of one network, and where they come from.
+
+    Attributes
+    ----------
+    name : str
+    blocks : dict
+        `MeasuredBlock` by name.
+    provenance : dict
+        What was measured, how, and the command that repeats it.
+
+    Examples
+    --------
+    >>> gpt2 = qs.spectra.load("gpt2")
+    >>> gpt2.name, gpt2.finished, list(gpt2.blocks)[:2]
+    ('gpt2', True, ['embedding', 'layer3.query'])
+    """
 
     name: str
     blocks: Mapping[str, MeasuredBlock]
@@ -120,10 +150,25 @@ class Measured:
 
     @property
     def finished(self) -> bool:
+        """Whether every block has all of its probes."""
         return bool(self.provenance.get("finished", True))
 
     def block(self, name: str) -> MeasuredBlock:
-        """A block by its name."""
+        """A block by its name.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        MeasuredBlock
+
+        Examples
+        --------
+        >>> qs.spectra.load("gpt2").block("layer3.query").name
+        'layer3.query'
+        """
         if name not in self.blocks:
             raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
         return self.blocks[name]
