@@ -240,6 +240,7 @@ def tune(
     ----------
     problem : BlockQuadratic, or a function of the seed that returns one
         A function draws a problem for each seed; a fixed problem has a new start (and noise) for each seed.
+    optimizer : Optimizer
     seed : int, a list or range of them, or text such as "0..29"
         The draws to tune on. Scores on them are optimistically biased: confirm on others.
     grid : list of float, or dict of lists, optional
@@ -259,6 +260,8 @@ def tune(
         that fail on more than a quarter of the draws.
     engine : str
         As in `solve`: "auto" evaluates methods with a closed form without running steps.
+    threads : int, optional
+        As in `solve`.
     progress : bool or callable, optional
         By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
         is called with (label of the round, seeds done, seeds in the round).

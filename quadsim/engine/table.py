@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from quadsim._columns import Columns
 
-WHOLE = ("seed", "steps_to_tol", "last_step")  # columns of whole numbers that may be missing
+#: Columns of whole numbers that may be missing.
+WHOLE = ("seed", "steps_to_tol", "last_step")
+#: The columns of `curves`.
 CURVE_COLUMNS = ("lane", "problem", "optimizer", "label", "seed", "step", "loss", "grad_norm", "relative")
 
 

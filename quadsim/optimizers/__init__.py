@@ -14,6 +14,7 @@ from quadsim import _discovery
 from quadsim import _validation as checks
 from quadsim.optimizers.base import LearningRate, Optimizer
 
+#: The classes of the built-in optimizers and of registered rules, by their names on the command line.
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     info.name: getattr(importlib.import_module(info.module), info.class_name) for info in _discovery.optimizers()
 }

@@ -37,6 +37,7 @@ from quadsim.optimizers.recurrence import Recurrence
 from quadsim.optimizers.settings import positive
 from quadsim.problems.block_quadratic import BlockQuadratic
 
+#: The type of a learning rate: one number, one for each block, or None for the best one.
 LearningRate = float | tuple[float, ...] | None
 
 

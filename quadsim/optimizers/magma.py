@@ -14,8 +14,8 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 class Magma(Masked):
     """w ← w − s·z·Δ, s ← 0.9·s + 0.1·sigmoid(cos(μ, g)/τ), z ~ Bernoulli(keep): Magma of Joo et al. (2026).
 
-    By blocks, Δ the step of Adam: those whose gradient opposes its moving average μ take smaller steps. Not divided by ``keep``: with τ = 2
-    the steps are 0.19 to 0.31 of the base's on average.
+    By blocks, Δ the step of Adam: those whose gradient opposes its moving average μ take smaller steps. Not divided by
+    ``keep``: with τ = 2 the steps are 0.19 to 0.31 of the base's on average.
 
     Parameters
     ----------

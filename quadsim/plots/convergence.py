@@ -38,6 +38,8 @@ def convergence(
         A run, a list of runs, or their table (`qs.table.curves`).
     ax :
         Axes to draw into, with a legend, instead of a new figure with a label at the end of each curve.
+    title, caption : str
+        Written above and below the panel.
     tol :
         The relative tolerance, drawn as a line.
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 # told apart by everyone: optimizers with the same stroke have colours that are distinct also for the colour-blind
 # (tests/plots/test_colours.py), all others differ in stroke.
 OKABE_ITO = ("#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9")
+#: Black, grey and brown: colours of lines that no built-in optimizer has.
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
-PALETTE = (*OKABE_ITO, *OTHERS)  # for curves that are not of an optimizer
+#: Colours of curves that are not of an optimizer.
+PALETTE = (*OKABE_ITO, *OTHERS)
 STROKES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1.5, 1.5)), "dash-dot": (0, (6, 1.5, 1.5, 1.5)),
     "dash-dot-dot": (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), "long-dashed": (0, (11, 2.5)),
@@ -30,7 +32,9 @@ UNUSED = (  # colours and strokes for optimizers without their own; the last two
     *((colour, stroke) for stroke in ("solid", "dash-dot-dot", "long-dashed")
       for colour in ("#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#009E73")),
 )  # fmt: skip
-CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
+#: Colours of problems.
+CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+#: The settings of matplotlib for all figures.
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -68,6 +72,7 @@ class Style:
     stroke: Any = "-"  # a line style of matplotlib
 
 
+#: The style of each built-in optimizer, by name.
 STYLES = {info.name: Style(info.label, info.colour, STROKES[info.stroke]) for info in _discovery.optimizers()}
 
 

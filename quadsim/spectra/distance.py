@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIGMA = 1e-5**0.5  # as in the public code of arXiv 2402.16788
+#: The width of the Gaussians of `density`, as in the public code of arXiv 2402.16788.
+SIGMA = 1e-5**0.5
 SCALES = ("raw", "tenth")
 MAX_BINS = 2**22
 RANK = 10

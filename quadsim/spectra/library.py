@@ -22,12 +22,14 @@ from quadsim.spectra import files
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.synthetic import MAX_DIM, MAX_EIGENVALUE
 
+#: How `sample` draws eigenvalues from the nodes of a block, by name.
 SAMPLINGS = {
     "leading": "without replacement from the `pool` largest in magnitude (4/3 of the number requested)",
     "ritz": "without replacement from all nodes",
     "mass": "with replacement from all nodes, by quadrature weight: the density of eigenvalues",
     "above": "from the nodes above `threshold` times the largest magnitude (0.1); with replacement if they are too few",
 }
+#: Which nodes `sample` draws from, by name.
 SIGNS = {
     "magnitude": "magnitudes of the eigenvalues",
     "signed": "unchanged, with negative ones; a quadratic of them requires map affine",

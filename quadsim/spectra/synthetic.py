@@ -18,10 +18,14 @@ from quadsim._validation import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The type of the spectra of a problem: an increasing array of eigenvalues for each block.
 Spectra = tuple[np.ndarray, ...]
+#: The smallest eigenvalue.
 MIN_EIGENVALUE = 1e-60
-MAX_EIGENVALUE = 1e60  # so that squares of gradients and of their ratios do not overflow
-MAX_DIM = 2**15  # eigenvalues of one problem
+#: The largest eigenvalue: squares of gradients and of their ratios do not overflow.
+MAX_EIGENVALUE = 1e60
+#: The largest number of eigenvalues of one problem.
+MAX_DIM = 2**15
 MAX_ENTRIES = 2**24  # of a matrix that a law draws
 
 
@@ -152,6 +156,7 @@ def _clusters_law(
     return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
 
 
+#: The laws of eigenvalues, by name: functions of size, kappa and a random generator.
 LAWS: dict[str, Callable[..., np.ndarray]] = {
     "log-uniform": _log_uniform,
     "linear": _linear,
@@ -160,7 +165,7 @@ LAWS: dict[str, Callable[..., np.ndarray]] = {
     "clusters": _clusters_law,
 }
 
-# Laws that map what they draw onto [1, kappa], by the map; the others are defined on this range.
+#: Laws that map what they draw onto [1, kappa], by the map; the others are defined on this range.
 MAPPED_LAWS = {"marchenko-pastur": "affine"}
 
 
@@ -262,6 +267,7 @@ def _scale_clusters(values: np.ndarray, kappa: float) -> np.ndarray:
     return mapped
 
 
+#: The maps to a condition number, by name; see `rescale`.
 MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "affine": _affine,
     "geometric": _geometric,

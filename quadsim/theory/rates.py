@@ -17,7 +17,8 @@ from quadsim.optimizers import GD, BlockGD, FrozenAdam, HeavyBall, Nesterov, Opt
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.theory.constants import first_gradient, gradient_ends, r, scaled_ends, start_error
 
-MEASURES = {"distance": 0, "loss": 1, "gradient": 2}  # the power p of eᵀHᵖe
+#: The power p of eᵀHᵖe, by the name of the quantity that `slowest_start` measures.
+MEASURES = {"distance": 0, "loss": 1, "gradient": 2}
 
 
 def rate(problem: BlockQuadratic, optimizer: Optimizer, w0: Any = None, *, e0: Any = None) -> float:
