@@ -81,7 +81,8 @@ def rule(
 
     The parameters of a rule are found by name: ``g`` is the gradient of a coordinate, ``w`` the coordinate itself,
     ``t`` the number of the step, 1.0 for the first, ``random`` a uniform number in [0, 1). Parameters with a default
-    are settings; all others are state. A rule returns the step to subtract, then the new state.
+    are settings, state is declared, and any other parameter is an error. A rule returns the step to subtract, then the
+    new state.
 
     Parameters
     ----------
