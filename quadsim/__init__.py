@@ -6,7 +6,8 @@
     run = qs.solve(problem, qs.FrozenAdam())
     run.steps_to_tol, run.status, run.loss
 
-Names are imported when they are first used, so that `import quadsim` is fast.
+Names are imported when they are first used, so that `import quadsim` is fast. The examples in docstrings assume
+``import numpy as np`` and ``import quadsim as qs``.
 """
 
 # No `from __future__ import`: it is an import, during which SIGINT would print a traceback. Until the handler

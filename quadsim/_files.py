@@ -95,9 +95,9 @@ class AtomicFiles:
 
     On exit, temporary files that were not renamed and new folders that are empty are removed. Errors name the file.
 
-    >>> with AtomicFiles() as files:
-    ...     files.write(path, lambda draft: draft.write_text("complete"))
-    ...     files.commit()
+        with AtomicFiles() as files:
+            files.write(path, lambda draft: draft.write_text("complete"))
+            files.commit()
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,25 @@ MIN_P_VALUE = 1e-6  # a true law is reported as violated for one seed in a milli
 
 
 class Verdict(NamedTuple):
-    """The verdict on all draws. ``closeness`` is the largest gap of a tight claim."""
+    """The verdict on all draws.
+
+    Attributes
+    ----------
+    verdict : str
+        "holds", "refuted", "undecided", "violated", "not attained" or "not refuted".
+    margin : float or None
+        The least slack.
+    evidence : str
+        One sentence.
+    closeness : float, optional
+        The largest gap of a tight claim.
+
+    Examples
+    --------
+    >>> from quadsim.claims.ledger import Verdict
+    >>> Verdict("holds", 0.1, "no violation").verdict
+    'holds'
+    """
 
     verdict: str
     margin: float | None
@@ -42,10 +60,39 @@ Judge = Callable[["Claim", list[Observation]], Verdict]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its check. ``expected`` is the verdict that the claim's status implies.
+    """A statement with its proof and its check.
 
-    ``relation``: INEQUALITY, EQUALITY (an identity, an equivalence, a list of numbers) or SAMPLE; None if the claim
-    is not asserted. ``search``: an adversarial search, required of every asserted inequality.
+    Attributes
+    ----------
+    id : str
+        Its section and line: "5g", and "5g-lower" for a part of it.
+    status : str
+        PROVED, EXACT, TESTED, FALSE or PAPER.
+    sentence, proof : str
+    draws : int
+        The number of draws that are checked by default.
+    check : function
+        From a list of `Draw` to the list of their `Observation`.
+    judge : function
+        From the claim and its observations to a `Verdict`.
+    expected : str
+        The verdict that the status implies.
+    rounding : float
+        A slack above minus this is no violation.
+    tight : bool
+        Whether the draws must attain equality.
+    relation : str or None
+        INEQUALITY, EQUALITY (an identity, an equivalence, a list of numbers) or SAMPLE; None if the claim
+        is not asserted.
+    search : Search or None
+        An adversarial search, required of every asserted inequality.
+
+    Examples
+    --------
+    >>> from quadsim import claims
+    >>> claim = claims.LEDGER["1a"]
+    >>> claim.status, claim.expected, claim.relation
+    ('PROVED', 'holds', 'inequality')
     """
 
     id: str
@@ -62,9 +109,31 @@ class Claim:
     search: Search | None = None
 
     def verdict(self, margin: float | None, evidence: str, *, confirmed: bool, enough: bool = True) -> Verdict:
-        """The expected verdict if the draws confirm it; undecided if there are not ``enough`` draws.
+        """The expected verdict if the draws confirm it; undecided if there are not enough draws.
 
         Too few draws can violate an asserted claim but not confirm it, and can refute a FALSE claim.
+
+        Parameters
+        ----------
+        margin : float or None
+        evidence : str
+        confirmed : bool
+            Whether the draws confirm the claim.
+        enough : bool
+            Whether the draws suffice to confirm it.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> from quadsim import claims
+        >>> claim = claims.LEDGER["1a"]
+        >>> claim.verdict(0.1, "no violation", confirmed=True).verdict
+        'holds'
+        >>> claim.verdict(-0.1, "violated", confirmed=False).verdict
+        'violated'
         """
         if self.expected == REFUTED:
             return Verdict(REFUTED if confirmed else "not refuted" if enough else UNDECIDED, margin, evidence)
@@ -73,14 +142,50 @@ class Claim:
     def law_verdict(
         self, p_values: Sequence[float], evidence: str, *, enough: bool, consistent: bool = True
     ) -> Verdict:
-        """The verdict on a probability law from the p-values of tests, with Bonferroni's correction."""
+        """The verdict on a probability law from the p-values of tests, with Bonferroni's correction.
+
+        Parameters
+        ----------
+        p_values : list of float
+        evidence : str
+        enough : bool
+            Whether the draws suffice to confirm the law.
+        consistent : bool
+            Whether everything else agrees with it.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> from quadsim import claims
+        >>> claims.LEDGER["7"].law_verdict([0.2, 0.6], "two tests", enough=True).verdict
+        'holds'
+        """
         threshold = MIN_P_VALUE / len(p_values)
         margin = float(min(p_values)) - threshold
         evidence = f"{evidence} (margin: least p-value minus {threshold:.2g})"
         return self.verdict(margin, evidence, confirmed=consistent and margin >= 0, enough=enough)
 
     def evaluations(self, draws: int) -> int:
-        """Evaluations of the search, in proportion to the number of draws."""
+        """The evaluations of the search, in proportion to the number of draws.
+
+        Parameters
+        ----------
+        draws : int
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> from quadsim import claims
+        >>> claim = claims.LEDGER["5b"]
+        >>> claim.evaluations(claim.draws) == claim.search.evaluations
+        True
+        """
         return -(-self.search.evaluations * draws // self.draws) if self.search else 0
 
 
@@ -88,8 +193,31 @@ class Claim:
 class Finding:
     """A claim with its verdict: one row of a table.
 
-    ``margin`` is the least slack of the draws; ``worst`` is the least slack that the adversarial search confirmed, at
-    the point ``worst_at``, after ``searched`` evaluations.
+    Attributes
+    ----------
+    claim, status, relation, verdict, evidence, sentence :
+        As in `Claim` and `Verdict`.
+    ok : bool
+        Whether the verdict is the expected one.
+    draws : int
+    margin : float or None
+        The least slack of the draws.
+    closeness : float or None
+        The largest gap of a tight claim.
+    searched : int
+        The evaluations of the adversarial search.
+    worst : float or None
+        The least slack that the search confirmed.
+    worst_at : dict or None
+        The point with that slack.
+    seconds : float
+
+    Examples
+    --------
+    >>> from quadsim import claims
+    >>> finding = claims.verify(claims.select(["1a"]), draws=5)[0]
+    >>> finding.claim, finding.ok
+    ('1a', True)
     """
 
     claim: str
@@ -108,9 +236,22 @@ class Finding:
     seconds: float
 
     def row(self) -> dict[str, Any]:
+        """The finding as a row of a table.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> from quadsim import claims
+        >>> claims.verify(claims.select(["1a"]), draws=2)[0].row()["claim"]
+        '1a'
+        """
         return asdict(self)
 
 
+#: The claims, by id.
 LEDGER: dict[str, Claim] = {}
 
 
@@ -125,11 +266,46 @@ def claim(
     search: Search | None = None,
     **settings: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Record a check in the ledger. It takes a `Draw`, or a list of them (``batch``).
+    """Record a check in the ledger; use the decorators `proved`, `exact_result`, `tested`, `false` and `paper`.
 
-    The first paragraph of its docstring is the statement, the others are the proof. An asserted claim is an inequality
-    with a search, or declares another ``relation``. ``settings`` are other fields of `Claim`: draws, rounding, tight.
-    Use the decorators `proved`, `exact_result`, `tested`, `false` and `paper`, which set the status.
+    The first paragraph of the docstring of the check is the statement, the others are the proof. The check takes a
+    `Draw` and returns an `Observation`. An asserted claim is an inequality with a search, or declares another
+    ``relation``.
+
+    Parameters
+    ----------
+    status : str
+        PROVED, EXACT, TESTED, FALSE or PAPER; the decorators set it.
+    id : str
+    judge : function, optional
+        By default `holds`, or `refuted` for a false statement.
+    expected : str, optional
+        By default the verdict that the status implies.
+    batch : bool
+        Whether the check takes a list of draws.
+    relation : str, optional
+        INEQUALITY, EQUALITY or SAMPLE.
+    search : Search, optional
+        The adversarial search of an inequality.
+    **settings :
+        Other fields of `Claim`: draws, rounding, tight.
+
+    Returns
+    -------
+    function
+        A decorator.
+
+    Examples
+    --------
+    >>> from quadsim.claims.ledger import LEDGER, exact_result
+    >>> from quadsim.claims.observations import Observation
+    >>> @exact_result("99-example", draws=10, relation="equality")
+    ... def squares(draw):
+    ...     '''The square of a number is that of its negative.'''
+    ...     x = draw.rng.standard_normal()
+    ...     return Observation(-abs(x**2 - (-x) ** 2))
+    >>> LEDGER.pop("99-example").sentence
+    'The square of a number is that of its negative.'
     """
     relation = INEQUALITY if search is not None else relation
     if status in (PROVED, EXACT, TESTED) and (relation is None or (relation == INEQUALITY and search is None)):
@@ -194,7 +370,23 @@ def refuted_as_stated(claim: Claim, observations: list[Observation]) -> Verdict:
 
 
 def select(ids: Iterable[str] | None = None) -> list[Claim]:
-    """The claims with these ids, in the order of the ledger. A section or a line selects its parts: 5, 5g, 5g-lower."""
+    """The claims with these ids, in the order of the ledger.
+
+    Parameters
+    ----------
+    ids : list of str, optional
+        A section or a line selects its parts: 5, 5g, 5g-lower. By default all claims.
+
+    Returns
+    -------
+    list of Claim
+
+    Examples
+    --------
+    >>> from quadsim import claims
+    >>> [claim.id for claim in claims.select(["1"])]
+    ['1a', '1b', '1b-weighted', '1c', '1c-varying']
+    """
     selected = dict(LEDGER) if ids is None else {}
     for asked in ids or ():
         matches = [key for key in LEDGER if _belongs(key, asked.lower())]

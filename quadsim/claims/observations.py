@@ -9,7 +9,19 @@ import numpy as np
 
 
 class Draw(NamedTuple):
-    """One draw: its number and its random stream."""
+    """One draw: its number and its random stream.
+
+    Attributes
+    ----------
+    number : int
+    rng : numpy Generator
+
+    Examples
+    --------
+    >>> from quadsim.claims.observations import Draw
+    >>> Draw(0, np.random.default_rng(7)).rng.integers(10, size=3).size
+    3
+    """
 
     number: int
     rng: np.random.Generator
@@ -18,8 +30,20 @@ class Draw(NamedTuple):
 class Observation(NamedTuple):
     """The result of a check on one draw.
 
-    ``slack``: relative to the bound; negative is a violation; for an identity, minus the relative deviation. ``gap``:
-    the distance from equality, where the draw is constructed to attain a tight bound. ``value``: data for the judge.
+    Attributes
+    ----------
+    slack : float
+        Relative to the bound; negative is a violation; for an identity, minus the relative deviation.
+    gap : float, optional
+        The distance from equality, where the draw is constructed to attain a tight bound.
+    value : object, optional
+        Data for the judge.
+
+    Examples
+    --------
+    >>> from quadsim.claims.observations import Observation
+    >>> Observation(slack=-0.5).slack < 0
+    True
     """
 
     slack: float = np.inf

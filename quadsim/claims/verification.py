@@ -18,6 +18,7 @@ from quadsim.claims.ledger import LEDGER, MIN_VIOLATION, REFUTED, Claim, Finding
 from quadsim.claims.observations import Draw, Observation
 
 BATCH_SIZE = 25  # draws between two reports of progress
+#: The largest number of draws of `verify`.
 MAX_DRAWS = 10**7
 
 Progress = Callable[[Claim, float], None]
@@ -31,10 +32,32 @@ def verify(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> list[Finding]:
-    """Check claims (default: all), each with `draws` draws (default: the claim's number).
+    """Check claims on random draws, and by their adversarial searches.
 
     The draws depend on the seed and the claim only, not on which other claims are checked or on the number of
-    processes (``workers``). `progress` is called with the claim and the fraction of its work that is done.
+    processes.
+
+    Parameters
+    ----------
+    claims : list of Claim, optional
+        By default all.
+    draws : int, optional
+        Of each claim; by default the claim's number.
+    seed : int
+    workers : int
+        Processes.
+    progress : function, optional
+        Called with the claim and the fraction of its work that is done.
+
+    Returns
+    -------
+    list of Finding
+
+    Examples
+    --------
+    >>> from quadsim import claims
+    >>> [(finding.claim, finding.verdict) for finding in claims.verify(claims.select(["1a"]), draws=5)]
+    [('1a', 'holds')]
     """
     draws = None if draws is None else checks.whole("draws", draws, at_least=1, at_most=MAX_DRAWS)
     checked_seed(seed)

@@ -31,14 +31,29 @@ Progress = Callable[[str, int, int], None]  # of (label of the round, seeds done
 class EvaluationProtocol:
     """How optimizers are run and scored: everything but problem, optimizer and seeds.
 
-    ``objective`` is in decades; smaller is better:
-
-    - "final-loss": log10 of the loss after ``max_steps`` steps;
-    - "steps-to-tol": log10 of the first step with ‖g‖/‖g₀‖ ≤ tol, infinite if there is none within ``max_steps``;
-    - "mean-log-loss": mean over steps 1 to ``max_steps`` of log10 max(L/L₀, 1e-12).
-
     The objective of a run that diverged is infinite, and so is that of one that underflowed, whose last loss is an
-    artefact (`underflowed`). Other losses below 1e-300 are replaced by 1e-300.
+    artefact of float64. Other losses below 1e-300 are replaced by 1e-300.
+
+    Parameters
+    ----------
+    objective : "final-loss", "steps-to-tol" or "mean-log-loss"
+        In decades; smaller is better. log10 of the loss after ``max_steps`` steps; log10 of the first step with
+        ‖g‖/‖g₀‖ ≤ tol, infinite if there is none within ``max_steps``; the mean over steps 1 to ``max_steps`` of
+        log10 max(L/L₀, 1e-12).
+    max_steps : int, optional
+        By default 500, and 100,000 for "steps-to-tol".
+    tol : float
+    threads : int, optional
+    how : dict
+        start, noise, schedule: as in `solve`.
+    engine : str
+        As in `solve`.
+
+    Examples
+    --------
+    >>> from quadsim.comparison.evaluation import EvaluationProtocol
+    >>> EvaluationProtocol().max_steps, EvaluationProtocol("steps-to-tol").max_steps
+    (500, 100000)
     """
 
     objective: str = "final-loss"
@@ -65,7 +80,23 @@ class EvaluationProtocol:
         return self.max_steps // MAX_RECORDED + 1
 
     def score(self, run: Trajectory) -> float:
-        """The objective of a run."""
+        """The objective of a run.
+
+        Parameters
+        ----------
+        run : Trajectory
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from quadsim.comparison.evaluation import EvaluationProtocol
+        >>> score = EvaluationProtocol("steps-to-tol").score(qs.solve(qs.case(3), qs.FrozenAdam()))
+        >>> round(10**score)
+        15
+        """
         final = log_loss(run)
         if self.objective == "final-loss" or np.isposinf(final):
             return final
@@ -87,7 +118,35 @@ class EvaluationProtocol:
         *,
         whole: bool = False,
     ) -> Iterator[list[Trajectory]]:
-        """The optimizers' runs, seed by seed; ``whole`` records the path even if the objective does not need it."""
+        """The runs of several optimizers, seed by seed.
+
+        Parameters
+        ----------
+        draw : function
+            From a seed to a problem.
+        optimizers : list of Optimizer
+        seeds : list of int
+        progress : function
+            Called with the label, the number of seeds done and their total.
+        label : str
+        whole : bool
+            Record the path even if the objective does not need it.
+
+        Yields
+        ------
+        list of Trajectory
+            The runs of a seed, in the order of the optimizers.
+
+        Examples
+        --------
+        >>> from quadsim.comparison.evaluation import EvaluationProtocol
+        >>> protocol = EvaluationProtocol("steps-to-tol", engine="auto")
+        >>> quiet = lambda label, done, total: None
+        >>> optimizers = [qs.GD(), qs.FrozenAdam()]
+        >>> rows = protocol.runs(lambda seed: qs.case(3, seed=seed), optimizers, [0, 1], quiet, "runs")
+        >>> [[run.steps_to_tol for run in row] for row in rows]
+        [[31657, 15], [25558, 55]]
+        """
         assert self.max_steps is not None
         record: int | str = self.record_every if whole or self.objective == "mean-log-loss" else self.max_steps
         tol, points = 0.0, self.max_steps // int(record) + 2

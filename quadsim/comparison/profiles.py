@@ -46,6 +46,13 @@ def performance_profile(comparisons: Any, *, max_factor: float | None = None) ->
     A curve depends on the optimizers that are compared: the best on a draw may be a third one. So the order of two
     curves can change when another optimizer is added or left out (Gould & Scott, 2016), and only the left end, the
     share of draws on which an optimizer is the best, ranks the best one. Verdicts about pairs are in `Comparison`.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> profile = qs.performance_profile(result)
+    >>> profile.groupby("optimizer")["share"].first().to_dict()
+    {'block-gd': 1.0, 'gd': 0.0}
     """
     import pandas as pd
 

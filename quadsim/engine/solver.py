@@ -101,10 +101,16 @@ def solve(  # type: ignore[misc]  # the overloads name only the arguments that t
         of the seeds (or starts), and of the optimizers within each. A run's numbers do not depend on the other runs of
         the call.
 
+    Examples
+    --------
     >>> qs.solve(qs.case(3), qs.FrozenAdam()).steps_to_tol
     15
-    >>> qs.solve(qs.case(3), [qs.Adam(lr=lr) for lr in (0.01, 0.1)], seed=range(5)).table()  # doctest: +SKIP
-    >>> qs.solve(lambda seed: qs.case(1, seed=seed), qs.GD(), seed=range(100)).table()  # doctest: +SKIP
+    >>> runs = qs.solve(qs.case(4), [qs.GD(), qs.HeavyBall(), qs.Nesterov()], tol=1e-8)
+    >>> {run.optimizer.name: run.steps_to_tol for run in runs}
+    {'gd': 44740, 'heavy-ball': 898, 'nesterov': 1050}
+    >>> runs = qs.solve(lambda seed: qs.case(3, seed=seed), [qs.GD(), qs.FrozenAdam()], seed=range(5))
+    >>> runs.table()["steps_to_tol"].tolist()
+    [31657, 15, 25558, 55, 27455, 1526, 34076, 105, 33276, 390]
     """
     optimizers = _listed("optimizer", optimizer)
     for item in optimizers:

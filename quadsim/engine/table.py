@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from quadsim._columns import Columns
 
-WHOLE = ("seed", "steps_to_tol", "last_step")  # columns of whole numbers that may be missing
+#: Columns of whole numbers that may be missing.
+WHOLE = ("seed", "steps_to_tol", "last_step")
+#: The columns of `curves`.
 CURVE_COLUMNS = ("lane", "problem", "optimizer", "label", "seed", "step", "loss", "grad_norm", "relative")
 
 
@@ -27,10 +29,26 @@ def __dir__() -> list[str]:
 
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
-    """Read a table; floats are parsed exactly.
+    """Read a table from a CSV file; floats are parsed exactly.
 
     Before pandas 3.1 the default parser rounds two thirds of all doubles wrongly in the last place; since then it is
     exact and ``float_precision`` is deprecated.
+
+    Parameters
+    ----------
+    path : path
+    **options :
+        Those of `pandas.read_csv`.
+
+    Returns
+    -------
+    DataFrame
+
+    Examples
+    --------
+    >>> qs.solve(qs.case(3), qs.GD()).to_frame().to_csv("run.csv", index=False)
+    >>> qs.table.read_csv("run.csv")["optimizer"].unique().tolist()
+    ['gd']
     """
     import pandas as pd
 
@@ -40,20 +58,23 @@ def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
 
 
 def _listed(runs: Any, at_least: int = 0) -> list[Trajectory]:
-    """The runs as a list; a single run is a list of one."""
-    if not isinstance(runs, Trajectory | Iterable) or isinstance(runs, str):
-        raise InputTypeError(f"runs must be a run, or a list of runs such as qs.solve returns, got {shown(runs)}")
-    listed = [runs] if isinstance(runs, Trajectory) else list(runs)
-    for run in listed:
-        if not isinstance(run, Trajectory):
-            raise InputTypeError(f"runs must be runs such as qs.solve returns, got {shown(run)}")
-    if len(listed) < at_least:
-        raise InputError("runs must hold at least one run")
-    return listed
+    """The settings of runs and how they ended, as plain values.
 
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
 
-def rows(runs: Trajectory | Iterable[Trajectory]) -> list[dict[str, Any]]:
-    """One dictionary of plain values for each run: its settings and how it ended. A missing value is None."""
+    Returns
+    -------
+    list of dict
+        One for each run. A missing value is None.
+
+    Examples
+    --------
+    >>> row = qs.table.rows([qs.solve(qs.case(3), qs.FrozenAdam())])[0]
+    >>> row["optimizer"], row["steps_to_tol"], row["status"], row["lr_from"]
+    ('frozen-adam', 15, 'converged', 'theory')
+    """
     return [
         {
             "lane": lane,
@@ -78,7 +99,22 @@ def rows(runs: Trajectory | Iterable[Trajectory]) -> list[dict[str, Any]]:
 
 
 def summary(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
-    """One row for each run: its settings and how it ended."""
+    """The settings of runs and how they ended, as a table.
+
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
+
+    Returns
+    -------
+    DataFrame
+        One row for each run, with the entries of `rows` as columns.
+
+    Examples
+    --------
+    >>> qs.table.summary([qs.solve(qs.case(3), qs.FrozenAdam())])["steps_to_tol"].tolist()
+    [15]
+    """
     import pandas as pd
 
     frame = pd.DataFrame(rows(runs))
@@ -86,7 +122,23 @@ def summary(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
 
 
 def curves(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
-    """One row for each recorded step of each run; `relative` is ‖g‖/‖g₀‖."""
+    """The recorded steps of runs, as a table.
+
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
+
+    Returns
+    -------
+    DataFrame
+        One row for each recorded step of each run; the columns are `CURVE_COLUMNS`, where ``relative`` is ‖g‖/‖g₀‖.
+
+    Examples
+    --------
+    >>> curves = qs.table.curves([qs.solve(qs.case(3), qs.FrozenAdam())])
+    >>> curves[["step", "relative"]].values.tolist()[0]
+    [0.0, 1.0]
+    """
     import pandas as pd
 
     empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
@@ -95,7 +147,22 @@ def curves(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
 
 
 def columns(runs: Trajectory | Iterable[Trajectory]) -> dict[str, Columns]:
-    """The tables of `summary` and of `curves` for files, by suffix, made without pandas."""
+    """The tables of `summary` and of `curves` for files, made without pandas.
+
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
+
+    Returns
+    -------
+    dict
+        The tables as columns, by the suffix of their file: "" and "-curves".
+
+    Examples
+    --------
+    >>> list(qs.table.columns([qs.solve(qs.case(3), qs.FrozenAdam())]))
+    ['', '-curves']
+    """
     listed = _listed(runs)
     curves: dict[str, list[Any]] = {name: [] for name in CURVE_COLUMNS}
     for lane, run in enumerate(listed):
@@ -112,12 +179,27 @@ def _curve(lane: int, run: Trajectory) -> dict[str, Any]:
 
 
 def quartiles(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
-    """One row for each problem and optimizer: quartiles of the steps to tol over its draws.
+    """Quartiles of the steps to tol over draws.
 
     A run that did not reach tol counts as later than all that did; a quartile that falls on such a run is missing: it
-    is above the largest `max_steps`. `ahead` is the share of draws in which the optimizer needed fewer steps than the
-    first optimizer of the same problem, among the draws in which at least one of the two reached tol. `lr` is absent
-    where it differs between draws.
+    is above the largest `max_steps`.
+
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
+
+    Returns
+    -------
+    DataFrame
+        One row for each problem and optimizer. ``ahead`` is the share of draws in which the optimizer needed fewer
+        steps than the first optimizer of the same problem, among the draws in which at least one of the two reached
+        tol. ``lr`` is absent where it differs between draws.
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()], seed=range(5))
+    >>> qs.table.quartiles(runs)[["optimizer", "median_steps", "ahead"]].values.tolist()
+    [['gd', 33069, nan], ['frozen-adam', 72, 1.0]]
     """
     import pandas as pd
 
@@ -148,10 +230,28 @@ def quartiles(runs: Trajectory | Iterable[Trajectory]) -> pd.DataFrame:
 
 
 def bands(runs: Trajectory | Iterable[Trajectory], points: int = 400) -> pd.DataFrame:
-    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps, by problem and optimizer; ended runs keep their last value.
+    """Quartiles of ‖g‖/‖g₀‖ over draws at common steps; ended runs keep their last value.
 
     Runs that underflowed are excluded, unless all did: the gradients of Adam outside float64's range are spurious
     (ledger 5i).
+
+    Parameters
+    ----------
+    runs : Trajectory, or a list of them
+    points : int
+        The number of evenly spaced steps; half as many log-spaced ones are added.
+
+    Returns
+    -------
+    DataFrame
+        One row for each problem, optimizer and step; the columns are problem, optimizer, label, step, lower, median,
+        upper.
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()], seed=range(5))
+    >>> qs.table.bands(runs, points=50).groupby("optimizer")["median"].min().round(7).to_dict()
+    {'frozen-adam': 1e-06, 'gd': 1e-06}
     """
     return quantiles.bands(_listed(runs, at_least=1), points)
 
@@ -163,5 +263,20 @@ def _conditions(run: Trajectory) -> dict[str, Any]:
 
 
 def cell(value: object) -> object:
-    """A setting as one cell; learning rates by block are written as on the command line."""
+    """A setting as one cell of a table; learning rates by block are written as on the command line.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    object
+        Text for a tuple, any other value unchanged.
+
+    Examples
+    --------
+    >>> qs.table.cell((0.5, 0.1)), qs.table.cell(0.5)
+    ('0.5/0.1', 0.5)
+    """
     return "/".join(repr(item) for item in value) if isinstance(value, tuple) else value

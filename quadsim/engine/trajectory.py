@@ -29,7 +29,25 @@ DIVERGENCE_FACTOR = 1e100  # a loss above this times the first one (or the large
 
 
 class Status(StrEnum):
-    """How a run ended. A failure is a status, never a NaN."""
+    """How a run ended. A failure is a status, never a NaN.
+
+    Attributes
+    ----------
+    CONVERGED : "converged"
+        The gradient norm fell to tol times its first value.
+    MAX_STEPS : "max-steps"
+        max_steps was reached first.
+    DIVERGED : "diverged"
+        A value was not finite, the loss exceeded 1e100 times its first value, or a mode grows.
+    UNDERFLOW : "underflow"
+        A block left float64's range, where Adam's "convergence" is spurious (ledger 5i).
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.GD(lr=1.0))
+    >>> run.status == qs.Status.DIVERGED, str(run.status)
+    (True, 'diverged')
+    """
 
     CONVERGED = "converged"  # the gradient norm fell to tol times its first value
     MAX_STEPS = "max-steps"  # max_steps was reached first
@@ -75,6 +93,14 @@ class Trajectory:
         ‖g₀‖ where step 0 is not among the recorded steps, as in `exact` with ``at``.
     lr_from : str
         The origin of the learning rate: "theory", "default", "given" or "tuned" (`optimizers.lr_origin`).
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.FrozenAdam(), tol=1e-8)
+    >>> str(run.status), run.steps_to_tol, run.engine
+    ('converged', 20, 'closed-form')
+    >>> bool(run.relative[-1] <= 1e-8)
+    True
     """
 
     steps: np.ndarray
@@ -132,6 +158,8 @@ class Trajectory:
             One row for each recorded step; the columns are lane (0), problem, optimizer, label, seed, step, loss,
             grad_norm and relative, which is ‖g‖/‖g₀‖.
 
+        Examples
+        --------
         >>> qs.solve(qs.case(3), qs.FrozenAdam()).to_frame()["step"].tolist()[-3:]
         [13, 14, 15]
         """
@@ -152,6 +180,8 @@ class Trajectory:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.solve(qs.case(3), qs.FrozenAdam()).plot()
         """
         from quadsim import plots
@@ -161,7 +191,18 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Runs(Sequence[Trajectory]):
-    """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them."""
+    """The runs of one call of `solve`: a sequence of `Trajectory`, and a table of them.
+
+    Attributes
+    ----------
+    trajectories : tuple of Trajectory
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()], seed=range(3))
+    >>> len(runs), runs[1].optimizer.name, len(runs[2:])
+    (6, 'frozen-adam', 4)
+    """
 
     trajectories: tuple[Trajectory, ...]
 
@@ -184,7 +225,19 @@ class Runs(Sequence[Trajectory]):
         return runs.runs_html(self)
 
     def table(self) -> pd.DataFrame:
-        """One row for each run: its settings and how it ended."""
+        """The settings of the runs and how they ended.
+
+        Returns
+        -------
+        DataFrame
+            One row for each run.
+
+        Examples
+        --------
+        >>> table = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).table()
+        >>> table[["optimizer", "steps_to_tol", "status"]].values.tolist()
+        [['gd', 31657, 'converged'], ['frozen-adam', 15, 'converged']]
+        """
         from quadsim.engine import table
 
         return table.summary(self.trajectories)
@@ -197,6 +250,8 @@ class Runs(Sequence[Trajectory]):
         DataFrame
             One row for each recorded step; the columns are those of `Trajectory.to_frame`.
 
+        Examples
+        --------
         >>> qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).to_frame().groupby("optimizer")["step"].max().to_dict()
         {'frozen-adam': 15, 'gd': 31657}
         """
@@ -219,6 +274,8 @@ class Runs(Sequence[Trajectory]):
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()]).plot()
         """
         from quadsim import plots

@@ -20,7 +20,26 @@ MAX_COLUMNS = 2**15  # of the basis in one product: longer sums are accumulated 
 
 @dataclass(frozen=True)
 class Quadrature:
-    """The rule of one probe: nodes in increasing order, their weights, and ‖Au − θu‖ for each Ritz pair (θ, u)."""
+    """The quadrature rule of one probe.
+
+    Attributes
+    ----------
+    nodes, weights : arrays
+        The nodes, increasing, and their weights.
+    residuals : array
+        ‖Au − θu‖ for each Ritz pair (θ, u).
+    asymmetry : float
+        Of the operator, the largest seen: |(qᵢ, Aqⱼ) − (qⱼ, Aqᵢ)| / |(qⱼ, Aqᵢ)|.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from quadsim import hessian
+    >>> diagonal = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
+    >>> rule = hessian.quadrature(lambda v: diagonal * v, np.ones(3), 3, torch.float64)
+    >>> rule.nodes.round(9).tolist(), rule.weights.round(3).tolist()
+    ([1.0, 2.0, 5.0], [0.333, 0.333, 0.333])
+    """
 
     nodes: np.ndarray
     weights: np.ndarray
@@ -35,9 +54,32 @@ def quadrature(
     dtype: torch.dtype,
     progress: Callable[[int], None] | None = None,
 ) -> Quadrature:
-    """`steps` Lanczos steps from `start`, with full reorthogonalization, twice.
+    """The quadrature rule of a symmetric operator by Lanczos steps, with full reorthogonalization, twice.
 
     The iteration ends early if the vectors span an invariant subspace; the nodes are then eigenvalues.
+
+    Parameters
+    ----------
+    product : function
+        From a vector (torch tensor) to its product with the operator.
+    start : array
+        The probe.
+    steps : int
+    dtype : torch dtype
+    progress : function, optional
+        Called with the number of steps done.
+
+    Returns
+    -------
+    Quadrature
+
+    Examples
+    --------
+    >>> import torch
+    >>> from quadsim import hessian
+    >>> diagonal = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
+    >>> hessian.quadrature(lambda v: diagonal * v, np.ones(3), 3, torch.float64).nodes.round(9).tolist()
+    [1.0, 2.0, 5.0]
     """
     size = start.size
     steps = min(steps, size)

@@ -67,20 +67,22 @@ def measure(
 ) -> Measured:
     """Spectra of the blocks of any network, under any loss.
 
-    >>> measured = measure(net, lambda: net(x), lambda z: cross_entropy(z, y), blocks=["fc1", "fc2"], out="mine.npz")
-
     Parameters
     ----------
-    outputs, loss :
+    module : torch Module
+    outputs, loss : function
         The network's outputs, and the loss as a function of them: the loss measured is ``loss(outputs())``.
     blocks : list of str, optional
         Parameters by name, without a trailing ".weight"; ``*`` is a wildcard. By default every weight.
-    lanczos_steps, probes, seed :
+    lanczos_steps, probes, seed : int
         Lanczos steps for each probe; probes for each block; the seed of the probes' random stream.
     curvature : "hessian" or "gauss-newton"
     out : path, optional
         An .npz file, written after every probe. An existing file is continued if its settings are equal; a finished
         file is not changed unless `overwrite` is set.
+    overwrite : bool
+    name : str, optional
+        Of the network; by default its class.
     settings : mapping, optional
         Other settings that determine the result (network, data): stored in the provenance, and compared before
         continuing.
@@ -91,6 +93,24 @@ def measure(
     progress : bool or callable, optional
         By default progress is shown on standard error; False shows nothing. A function is called with a `Stage` after
         every product.
+
+    Returns
+    -------
+    Measured
+
+    Examples
+    --------
+    >>> import torch
+    >>> from quadsim import hessian
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).double()
+    >>> x, y = torch.randn(16, 4, dtype=torch.float64), torch.randint(3, (16,))
+    >>> loss = torch.nn.functional.cross_entropy
+    >>> measured = hessian.measure(net, lambda: net(x), lambda z: loss(z, y), lanczos_steps=8, out="mine.npz")
+    >>> list(measured.blocks), measured.finished
+    (['0', '2'], True)
+    >>> qs.case(1, network="mine.npz", blocks=["0", "2"], block_size=4, map="unshifted").sizes
+    (4, 4)
     """
     log = state or (lambda message: None)
     lanczos_steps = checks.whole("lanczos_steps", lanczos_steps, at_least=2, at_most=MAX_LANCZOS_STEPS)

@@ -44,6 +44,7 @@ def measure_model(
 
     Parameters
     ----------
+    model : str
     blocks : list of str, optional
         By default those listed in `MODELS`.
     text, vocab, tokens :
@@ -57,8 +58,25 @@ def measure_model(
         Training steps before the measurement, on other batches of the same data.
     mode : "evaluation" or "training"
         The mode of BatchNorm.
-    how :
+    dtype : "float32" or "float64"
+    seed : int
+        Fixes initialization, batch and probes.
+    **how :
         lanczos_steps, probes, curvature, out, overwrite, command, state, progress: as in `measure`.
+
+    Returns
+    -------
+    Measured
+
+    Examples
+    --------
+    >>> from quadsim import hessian
+    >>> rng = np.random.default_rng(0)
+    >>> images = rng.integers(0, 256, (20, 28, 28), dtype=np.uint8)
+    >>> np.savez("digits.npz", images=images, labels=np.arange(20) % 10)
+    >>> measured = hessian.measure_model("mlp", images="digits.npz", batch=10, blocks=["layer2"], lanczos_steps=5)
+    >>> list(measured.blocks), measured.block("layer2").size
+    (['layer2'], 1280)
     """
     described = MODELS[checks.choice("model", model, MODELS)]
     checks.choice("mode", mode, MODES)

@@ -38,6 +38,7 @@ def _layer(number: int) -> tuple[str, ...]:
     return tuple(f"layer{number}.{part}" for part in parts)
 
 
+#: The networks that `measure_model` builds, by name.
 MODELS = {
     "gpt2": Model(
         "GPT2, 124,439,808 parameters: N(0, 0.02²), residual projections divided by √(2·layers), tied embedding",
@@ -93,7 +94,26 @@ MODELS = {
 
 
 def build(name: str, *, seed: int, size: Size | None = None) -> nn.Module:
-    """The network at initialization under `seed`, in float32."""
+    """A network of `MODELS` at initialization, in float32.
+
+    Parameters
+    ----------
+    name : str
+    seed : int
+    size : (int, int), optional
+        Of the images that it reads.
+
+    Returns
+    -------
+    torch Module
+
+    Examples
+    --------
+    >>> from quadsim import hessian
+    >>> network = hessian.build("mlp", seed=0)
+    >>> sum(parameter.numel() for parameter in network.parameters())
+    118282
+    """
     model = MODELS[checks.choice("model", name, MODELS)]
     size = size or model.size
     if min(size) < model.least_size and model.reads == "images":

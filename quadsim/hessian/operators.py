@@ -26,8 +26,35 @@ def operator(
 ) -> Iterator[Product]:
     """The product v ↦ Cv on flat vectors, C the curvature of ``loss(outputs())`` in one parameter.
 
-    The parameter is `name` or `name.weight`. Inside the block only it requires a gradient; afterwards the module is
-    restored, buffers included. `seed` fixes the randomness of the forward pass (dropout).
+    It is a context manager. Inside the block only this parameter requires a gradient; afterwards the module is
+    restored, buffers included.
+
+    Parameters
+    ----------
+    module : torch Module
+    name : str
+        The parameter is `name` or `name.weight`.
+    outputs : function
+        The network's outputs.
+    loss : function
+        The loss of the outputs.
+    curvature : "hessian" or "gauss-newton"
+    seed : int
+        Fixes the randomness of the forward pass (dropout).
+
+    Yields
+    ------
+    function
+        From a flat tensor to its product.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from quadsim import hessian
+    >>> net, x = torch.nn.Linear(2, 1, bias=False).double(), torch.eye(2, dtype=torch.float64)
+    >>> with hessian.operator(net, "weight", lambda: net(x), lambda z: (z**2).sum()) as product:
+    ...     product(torch.ones(2, dtype=torch.float64)).tolist()
+    [2.0, 2.0]
     """
     build = CURVATURES[checks.choice("curvature", curvature, CURVATURES)]
     parameters = dict(module.named_parameters())
@@ -117,6 +144,25 @@ CURVATURES: dict[str, Callable[[nn.Parameter, Outputs, Loss], Product]] = {
 
 
 def dense(product: Product, size: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """The dense matrix, column by column, for blocks of up to a few thousand parameters."""
+    """The dense matrix of a product, column by column, for blocks of up to a few thousand parameters.
+
+    Parameters
+    ----------
+    product : function
+        From a flat tensor to its product, as `operator` gives it.
+    size : int
+    dtype : torch dtype
+
+    Returns
+    -------
+    (size, size) tensor
+
+    Examples
+    --------
+    >>> import torch
+    >>> from quadsim import hessian
+    >>> hessian.dense(lambda v: 2 * v, 2).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
     matrix = torch.stack([product(column) for column in torch.eye(size, dtype=dtype)])
     return (matrix + matrix.T) / 2

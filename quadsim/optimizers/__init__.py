@@ -14,6 +14,7 @@ from quadsim import _discovery
 from quadsim import _validation as checks
 from quadsim.optimizers.base import LearningRate, Optimizer
 
+#: The classes of the built-in optimizers and of registered rules, by their names on the command line.
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     info.name: getattr(importlib.import_module(info.module), info.class_name) for info in _discovery.optimizers()
 }
@@ -32,7 +33,25 @@ def __dir__() -> list[str]:
 
 
 def by_name(name: str, **settings: Any) -> Optimizer:
-    """An optimizer by its name on the command line: ``by_name("adam", beta2=0.99)``."""
+    """An optimizer by its name on the command line.
+
+    Parameters
+    ----------
+    name : str
+    **settings :
+        Those of its class.
+
+    Returns
+    -------
+    Optimizer
+
+    Examples
+    --------
+    >>> qs.optimizers.by_name("adam", beta2=0.99)
+    Adam(beta2=0.99)
+    >>> qs.optimizers.by_name("frozen-adam").settings()
+    {'lr': None, 'beta1': 0.0}
+    """
     name = name.lower().replace("_", "-") if isinstance(name, str) else name
     cls = OPTIMIZERS[checks.choice("optimizer", name, OPTIMIZERS)]
     for key in settings:

@@ -10,11 +10,35 @@ from quadsim.optimizers.settings import nonnegative, positive
 
 @dataclass(frozen=True)
 class AdaGrad(Optimizer):
-    """AdaGrad of Duchi, Hazan & Singer (2011): w ← w − lr·g/(√s + ε) with the sum s ← s + g².
+    """w ← w − lr·g/(√s + ε), s ← s + g²: AdaGrad of Duchi, Hazan & Singer (2011).
 
-    ``initial_accumulator`` is the initial s; ``lr_decay`` divides the lr by 1 + (t − 1)·lr_decay at step t;
-    ``weight_decay`` adds weight_decay·w to the gradient. Defaults are those of torch.optim.Adagrad. optax has ε inside
-    the root, and starts at s = 0.1.
+    Defaults are those of torch.optim.Adagrad. optax has ε inside the root, and starts at s = 0.1.
+
+    Parameters
+    ----------
+    lr : float
+    lr_decay : float
+        Divides the lr by 1 + (t − 1)·lr_decay at step t.
+    initial_accumulator : float
+        The initial s.
+    eps : float
+        ε, outside the root.
+    weight_decay : float
+        Adds weight_decay·w to the gradient.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Duchi, Hazan & Singer (2011)
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.AdaGrad(lr=1.0), tol=1e-4)
+    >>> str(run.status)
+    'converged'
     """
 
     name = "adagrad"

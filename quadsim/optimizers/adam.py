@@ -11,11 +11,34 @@ from quadsim.optimizers.settings import choice, number
 
 @dataclass(frozen=True)
 class Adam(Moments):
-    """Adam of Kingma & Ba: moving averages m of g and v of g², w ← w − lr·m̂/(√v̂ + ε).
+    """w ← w − lr·m̂/(√v̂ + ε), m ← β1·m + (1 − β1)·g, v ← β2·v + (1 − β2)·g²: Adam of Kingma & Ba.
 
-    ``bias_correction`` divides the moments by the weight they have gathered. ``init`` starts them at "zero", or at
-    the first "gradient" (m = g₀, v = g₀²): they then have full weight from the start and need no correction, so
-    ``bias_correction`` is False.
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The decay rates of m and v.
+    eps : float
+        ε, outside the root.
+    bias_correction : bool
+        Divide the moments by the weight they have gathered: m̂ = m/(1 − β1^t), v̂ = v/(1 − β2^t).
+    init : "zero" or "gradient"
+        Start the moments at zero, or at the first gradient (m = g₀, v = g₀²): they then have full weight from the start
+        and need no correction, so ``bias_correction`` is False.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Kingma & Ba (2015), arXiv 1412.6980
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.Adam(lr=0.1), tol=1e-2)
+    >>> str(run.status), run.engine
+    ('converged', 'compiled')
     """
 
     name = "adam"

@@ -11,11 +11,33 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class AdamVariance(Optimizer):
-    """Adam with β1 = β2 = β in its variance form, w ← w − lr·m/(√(m² + σ²) + ε), of Orvieto & Gower (2025).
+    """w ← w − lr·m/(√(m² + σ²) + ε), m ← β·m + (1 − β)·g, σ² ← β·σ² + β(1 − β)(m₋ − g)²: Adam with β1 = β2 = β.
 
-    m ← β·m + (1 − β)·g is the mean of the gradients and σ² ← β·σ² + β(1 − β)(m₋ − g)², with the previous m₋, their
+    The variance form of Orvieto & Gower (2025): m is the mean of the gradients and σ², with the previous m₋, their
     variance: v − m² of Adam, in a form without cancellation. So this is Adam(beta1=β, beta2=β, bias_correction=False).
     β and ε are those of their quadratic study.
+
+    Parameters
+    ----------
+    lr : float
+    beta : float
+        β, the decay rate of both.
+    eps : float
+        ε, outside the root.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Orvieto & Gower (2025), arXiv 2505.21829
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.AdamVariance(lr=0.1), tol=1e-2)
+    >>> str(run.status)
+    'converged'
     """
 
     name = "adam-variance"

@@ -8,10 +8,35 @@ from quadsim.optimizers.settings import nonnegative
 
 @dataclass(frozen=True)
 class AdamW(Moments):
-    """AdamW of Loshchilov & Hutter (2019): w ← (1 − lr·weight_decay)·w − lr·m̂/(√v̂ + ε).
+    """w ← (1 − lr·weight_decay)·w − lr·m̂/(√v̂ + ε): Adam with decoupled weight decay.
 
-    The weight decay is decoupled from the moments. It is multiplied by the lr, as in torch and optax, and not only by
+    m̂ and v̂ are those of `Adam`. The weight decay is multiplied by the lr, as in torch and optax, and not only by
     the schedule, as in the paper. Defaults are those of torch.optim.AdamW; optax's weight_decay is 1e-4.
+
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The decay rates of m and v.
+    eps : float
+        ε, outside the root.
+    bias_correction : bool
+        Divide the moments by the weight they have gathered.
+    weight_decay : float
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Loshchilov & Hutter (2019), arXiv 1711.05101
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3, minimizer="zero"), qs.AdamW(lr=0.1), tol=1e-2)
+    >>> str(run.status), run.minimizer
+    ('converged', 'zero')
     """
 
     name = "adamw"

@@ -37,15 +37,21 @@ from quadsim.optimizers.recurrence import Recurrence
 from quadsim.optimizers.settings import positive
 from quadsim.problems.block_quadratic import BlockQuadratic
 
+#: The type of a learning rate: one number, one for each block, or None for the best one.
 LearningRate = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True, repr=False)
 class Optimizer:
-    """The base class of all optimizers.
+    """The base class of all optimizers: a frozen record of settings with an update rule.
 
-    Attributes of the class
-    -----------------------
+    Parameters
+    ----------
+    lr : float
+        The learning rate. None means the best constant one, where a closed form is known.
+
+    Attributes
+    ----------
     name, label : str
         On the command line, and in figures.
     colour, stroke : str
@@ -65,6 +71,21 @@ class Optimizer:
         the loss).
     user_defined : bool
         Made by `quadsim.rule`: if a run gives NaN, the line that caused it is reported.
+    rule, once_per_step : function
+        The update rule, and a function that computes values for all coordinates once per step. Both are compiled from
+        their source; `quadsim.rule` says which parameters they may have.
+    scope : str
+        What the rule sees at once: one "coordinate", a "block" or "all" coordinates.
+    state, shared_state : tuple of str
+        The parameters of the rule that are stored for each coordinate, and once for all of them.
+
+    Examples
+    --------
+    >>> adam = qs.Adam(beta2=0.99)
+    >>> isinstance(adam, qs.Optimizer), adam.name, adam.invariances
+    (True, 'adam', ('signs', 'scale'))
+    >>> adam
+    Adam(beta2=0.99)
     """
 
     name: ClassVar[str]
@@ -100,28 +121,120 @@ class Optimizer:
         return text.call(self)
 
     def with_best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> Self:
-        """The same optimizer with its learning rate filled in, for a run that starts at this error."""
+        """The same optimizer with its learning rate filled in, for a run that starts at this error.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+        error : (dim,) array
+            e₀ = w₀ − w*.
+
+        Returns
+        -------
+        Optimizer
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 3]])
+        >>> qs.GD().with_best_lr(problem, np.ones(2)), qs.GD(lr=0.1).with_best_lr(problem, np.ones(2))
+        (GD(lr=0.5), GD(lr=0.1))
+        """
         return self if self.lr is not None else replace(self, lr=self.best_lr(problem, error))
 
     def best_lr(self, problem: BlockQuadratic, error: np.ndarray) -> LearningRate:
-        """The best constant learning rate, where a closed form is known."""
+        """The best constant learning rate, where a closed form is known.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+        error : (dim,) array
+            e₀ = w₀ − w*.
+
+        Returns
+        -------
+        float, or tuple of float
+            One learning rate, or one for each block.
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 3], [10, 30]])
+        >>> qs.GD().best_lr(problem, np.ones(4)) == 2 / 31
+        True
+        >>> qs.BlockGD().best_lr(problem, np.ones(4))
+        (0.5, 0.05)
+        """
         raise InputError(f"{self.name} has no learning rate known in closed form: give {self.name}.lr")
 
     def recurrence(self, problem: BlockQuadratic, used: Any) -> Recurrence:
-        """The linear recurrence of the error; ``used`` is this optimizer with its settings filled in."""
+        """The linear recurrence of the error, from which the engine computes the closed form.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+        used : Optimizer
+            This optimizer with its settings filled in.
+
+        Returns
+        -------
+        Recurrence
+
+        Examples
+        --------
+        >>> qs.HeavyBall().recurrence(qs.case(3), qs.HeavyBall(lr=0.1, momentum=0.5)).momentum
+        0.5
+        """
         raise InputError(f"{self.name} has no closed form")
 
     @classmethod
     def has_closed_form(cls) -> bool:
-        """Whether this class itself declares a recurrence: a subclass may change the rule, and does not inherit it."""
+        """Whether this class itself declares a recurrence: a subclass may change the rule, and does not inherit it.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> qs.GD.has_closed_form(), qs.Adam.has_closed_form()
+        (True, False)
+        """
         return cls is not Optimizer and "recurrence" in vars(cls)
 
     def first_state(self, g: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The state before the first step, one array for each name, given the first gradient."""
+        """The state before the first step.
+
+        Parameters
+        ----------
+        g : (dim,) array
+            The first gradient.
+
+        Returns
+        -------
+        tuple of (dim,) arrays
+            One for each name in ``state``.
+
+        Examples
+        --------
+        >>> qs.FrozenAdam.state, qs.FrozenAdam().first_state(np.array([3.0, -4.0]))[1].tolist()
+        (('m', 'root_v'), [3.0, 4.0])
+        """
         return tuple(np.zeros_like(g) for _ in self.state)
 
     def first_shared_state(self) -> tuple[float, ...]:
-        """The shared state before the first step."""
+        """The shared state before the first step.
+
+        Returns
+        -------
+        tuple of float
+            One number for each name in ``shared_state``.
+
+        Examples
+        --------
+        >>> qs.GD().first_shared_state()
+        ()
+        >>> qs.Muon.shared_state, qs.Muon().first_shared_state()
+        (('weight', 'of_m', 'of_g'), (0.0, nan, nan))
+        """
         return ()
 
     @property
@@ -141,5 +254,15 @@ class Optimizer:
         return not reads_w or (not self.user_defined and getattr(self, "weight_decay", None) == 0)
 
     def settings(self) -> dict[str, Any]:
-        """The settings by name, as tables and JSON show them."""
+        """The settings by name, as tables and JSON show them.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> qs.SignGD(lr=0.1).settings()
+        {'lr': 0.1}
+        """
         return {item.name: getattr(self, item.name) for item in fields(self)}

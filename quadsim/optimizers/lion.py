@@ -11,9 +11,30 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class Lion(Optimizer):
-    """Lion of Chen et al. (2023): w ← w − lr·(sign(β1·m + (1 − β1)·g) + weight_decay·w), then m ← β2·m + (1 − β2)·g.
+    """w ← w − lr·(sign(β1·m + (1 − β1)·g) + weight_decay·w), then m ← β2·m + (1 − β2)·g: Lion of Chen et al. (2023).
 
     β1, β2 and weight_decay are those of optax.lion, and the lr is of the paper's order.
+
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The weight of m in the step, and the decay rate of m.
+    weight_decay : float
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Chen et al. (2023), arXiv 2302.06675
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.Lion(lr=0.01), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
     """
 
     name = "lion"

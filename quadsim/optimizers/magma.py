@@ -12,12 +12,46 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class Magma(Masked):
-    """Magma of Joo et al. (2026, arXiv 2602.15322): w ← w − s·z·Δ by blocks, Δ the base's step and z ~ Bernoulli(keep).
+    """w ← w − s·z·Δ, s ← 0.9·s + 0.1·sigmoid(cos(μ, g)/τ), z ~ Bernoulli(keep): Magma of Joo et al. (2026).
 
-    s ← 0.9·s + 0.1·sigmoid(cos(μ, g)/τ): blocks whose gradient opposes its moving average μ take smaller steps. Not
-    divided by ``keep``: with τ = 2 the steps are 0.19 to 0.31 of the base's on average. μ has a decay rate of its own,
-    ``momentum``, so that RMSProp (``beta1=0``) can be the base too; where it is β1, μ is Adam's m. ``first_scale`` is
-    the initial s, which the paper does not give and reproductions choose differently.
+    By blocks, Δ the step of Adam: those whose gradient opposes its moving average μ take smaller steps. Not divided by
+    ``keep``: with τ = 2 the steps are 0.19 to 0.31 of the base's on average.
+
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The decay rates of Adam's m and v. The paper's base is RMSProp, ``beta1=0``.
+    eps : float
+        ε, outside the root.
+    bias_correction : bool
+        Divide the moments by the weight they have gathered.
+    keep : float
+        The probability that a step is applied.
+    mask : "block" or "element"
+        The unit that is applied or skipped as a whole. The moments are always updated.
+    momentum : float
+        The decay rate of μ, which is separate so that RMSProp can be the base too; where it is β1, μ is Adam's m.
+    tau : float
+        τ.
+    smoothing : float
+        The weight 0.9 of the previous s.
+    first_scale : float
+        The initial s, which the paper does not give and reproductions choose differently.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Joo et al. (2026), arXiv 2602.15322
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.Magma(lr=0.1), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('converged', True)
     """
 
     name = "magma"

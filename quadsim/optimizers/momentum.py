@@ -29,9 +29,39 @@ class Momentum(Optimizer):
         return filled
 
     def best_momentum(self, problem: BlockQuadratic) -> float:
-        """The momentum in [0, 1) with the least spectral radius over [μ, L], for the learning rate."""
+        """The momentum in [0, 1) with the least spectral radius over [μ, L], for the learning rate.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4]])
+        >>> qs.HeavyBall(lr=0.25).best_momentum(problem), round(qs.Nesterov(lr=0.25).best_momentum(problem), 6)
+        (0.25, 0.333333)
+        """
         raise NotImplementedError
 
     def lr_limit(self, problem: BlockQuadratic) -> float:
-        """The least learning rate at which no momentum in [0, 1) is stable."""
+        """The least learning rate at which no momentum in [0, 1) is stable.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4]])
+        >>> qs.HeavyBall().lr_limit(problem), qs.Nesterov().lr_limit(problem)
+        (1.0, 0.5)
+        """
         raise NotImplementedError

@@ -56,14 +56,42 @@ def newton_schulz(x, gram, polynomial, updated, rows, columns, rounds):  # type:
 
 @dataclass(frozen=True)
 class Muon(Optimizer):
-    """Muon of Jordan (2024): w ← w − lr·√max(1, columns/rows)·O, O the momentum with singular values brought near 1.
+    """w ← w − lr·√max(1, columns/rows)·O, O the momentum with singular values brought near 1: Muon of Jordan (2024).
 
-    A block's coordinates are a matrix of ``rows`` rows, one after the other; ``rows=0`` makes it as nearly square as
-    its size allows, and not tall: 9 is 3×3, 12 is 3×4, and 3 is 1×3, where O is the normalized momentum. The momentum
-    m ← β·m + (1 − β)·g is corrected for bias; with ``nesterov`` it looks ahead. O comes from ``ns_steps`` Newton–Schulz
-    iterations on it, after division by its Frobenius norm + ε. ``weight_decay`` shrinks w by lr·weight_decay. All as in
-    optax.contrib.muon, in float64; torch's iterates in bfloat16, does not correct for bias, and stretches tall
-    matrices, not wide ones. The lr is Jordan's.
+    The momentum m ← β·m + (1 − β)·g is corrected for bias. O comes from ``ns_steps`` Newton–Schulz iterations on it,
+    after division by its Frobenius norm + ε. All as in optax.contrib.muon, in float64; torch's iterates in bfloat16,
+    does not correct for bias, and stretches tall matrices, not wide ones. The lr is Jordan's.
+
+    Parameters
+    ----------
+    lr : float
+    beta : float
+        β, the decay rate of m.
+    eps : float
+        ε, added to the norm.
+    nesterov : bool
+        Look ahead.
+    weight_decay : float
+        Shrinks w by lr·weight_decay.
+    rows : int
+        A block's coordinates are a matrix of this many rows, one after the other; 0 makes it as nearly square as
+        its size allows, and not tall: 9 is 3×3, 12 is 3×4, and 3 is 1×3, where O is the normalized momentum.
+    ns_steps : int
+        Newton–Schulz iterations.
+
+    Notes
+    -----
+    Invariant under scale.
+
+    References
+    ----------
+    Jordan et al. (2024), kellerjordan.github.io/posts/muon
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.Muon(), max_steps=200)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
     """
 
     name = "muon"

@@ -12,11 +12,34 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class NAdam(Optimizer):
-    """NAdam of Dozat (2016), Adam with lookahead: w ← w − lr·((1 − μ)·g/(1 − Πμ) + μ₊·m/(1 − μ₊Πμ))/(√v̂ + ε).
+    """w ← w − lr·((1 − μ)·g/(1 − Πμ) + μ₊·m/(1 − μ₊Πμ))/(√v̂ + ε): Adam with lookahead, of Dozat (2016).
 
     At step t, μ = β1·(1 − ½·0.96^(t·momentum_decay)) grows from about β1/2 to β1, Πμ is the product of those so far and
     μ₊ the next one. Defaults are those of torch.optim.NAdam. optax has μ = β1 throughout: the limit of a large
     ``momentum_decay``.
+
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The decay rates of m and v.
+    eps : float
+        ε, outside the root.
+    momentum_decay : float
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Dozat (2016)
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.NAdam(lr=0.1), tol=1e-2)
+    >>> str(run.status)
+    'converged'
     """
 
     name = "nadam"

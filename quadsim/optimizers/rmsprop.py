@@ -11,12 +11,38 @@ from quadsim.optimizers.settings import flag, fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class RMSProp(Optimizer):
-    """RMSProp of Tieleman & Hinton (2012): w ← w − lr·g/(√v + ε) with the moving average v ← α·v + (1 − α)·g².
+    """w ← w − lr·g/(√v + ε), v ← α·v + (1 − α)·g²: RMSProp of Tieleman & Hinton (2012).
 
-    ``centered`` divides by the root of v − mean² instead (Graves, 2013), ``momentum`` > 0 accumulates the scaled
-    gradients in a velocity, ``weight_decay`` adds weight_decay·w to the gradient. Defaults are those of
-    torch.optim.RMSprop. There is no bias correction: the first step is lr/√(1 − α) whatever the gradient. optax has ε
-    inside the root, and α = 0.9.
+    Defaults are those of torch.optim.RMSprop. There is no bias correction: the first step is lr/√(1 − α) whatever the
+    gradient. optax has ε inside the root, and α = 0.9.
+
+    Parameters
+    ----------
+    lr : float
+    alpha : float
+        α, the decay rate of v.
+    eps : float
+        ε, outside the root.
+    momentum : float
+        Above 0, the scaled gradients are accumulated in a velocity.
+    centered : bool
+        Divide by the root of v − mean² instead (Graves, 2013).
+    weight_decay : float
+        Adds weight_decay·w to the gradient.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Tieleman & Hinton (2012)
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.RMSProp(lr=0.01), tol=1e-2)
+    >>> str(run.status)
+    'converged'
     """
 
     name = "rmsprop"

@@ -19,6 +19,8 @@ class Schedule:
     Every decay starts from factor 1 in step W + 1, as in torch's SequentialLR and optax's join_schedules with the
     boundary W ("sqrt": from factor 1 in step W).
 
+    Parameters
+    ----------
     kind : str
         With k = t − 1 − W, the number of steps since the warm-up, and s = k/(T − W): "constant" 1; "cosine"
         (1 + cos πs)/2; "linear" 1 − s; "sqrt" √(max(W, 1)/t), the 1/√t law; "step" drop^⌊k/every⌋.
@@ -27,6 +29,16 @@ class Schedule:
         says (their code has a twentieth), and none otherwise.
     every, drop : float
         For "step": every ``every`` steps (below 1: a share of T) after the warm-up, the rate is multiplied by ``drop``.
+
+    Examples
+    --------
+    >>> qs.Schedule("linear").factors(1, 4, max_steps=4).tolist()
+    [1.0, 0.75, 0.5, 0.25]
+    >>> qs.Schedule("cosine", warmup=2).factors(1, 6, max_steps=6).round(3).tolist()
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    >>> run = qs.solve(qs.case(3), qs.GD(), schedule="cosine", max_steps=100)
+    >>> run.engine, run.last_step
+    ('compiled', 100)
     """
 
     kind: str = "constant"
@@ -58,12 +70,42 @@ class Schedule:
         return self.kind != "constant" or bool(self.warmup)
 
     def check(self, max_steps: int) -> None:
-        """Raise unless the warm-up ends before the last step."""
+        """Raise unless the warm-up ends before the last step.
+
+        Parameters
+        ----------
+        max_steps : int
+
+        Examples
+        --------
+        >>> qs.Schedule("cosine", warmup=50).check(100)
+        >>> qs.Schedule("cosine", warmup=50).check(20)
+        Traceback (most recent call last):
+            ...
+        quadsim._validation.InputError: warmup must end before the last step, 20, got 50
+        """
         if self.warmup and self._steps(self.warmup, max_steps) >= max_steps > 0:
             raise InputError(f"warmup must end before the last step, {max_steps}, got {self.warmup:g}")
 
     def factors(self, first: int, last: int, max_steps: int) -> np.ndarray:
-        """The factors of the steps first, …, last of a run of max_steps; the first step of a run is 1."""
+        """The factors of some steps of a run; its first step is 1.
+
+        Parameters
+        ----------
+        first, last : int
+            The first and the last of the steps.
+        max_steps : int
+            The length of the run, T.
+
+        Returns
+        -------
+        array
+
+        Examples
+        --------
+        >>> qs.Schedule("step", every=2, drop=0.5).factors(1, 6, max_steps=6).tolist()
+        [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
+        """
         t = np.arange(first, last + 1, dtype=np.float64)
         assert self.warmup is not None
         warm = self._steps(self.warmup, max_steps)

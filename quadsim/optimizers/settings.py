@@ -14,37 +14,149 @@ from quadsim import _validation as checks
 
 
 def positive(default: Any) -> Any:
-    """A number above 0."""
+    """A setting of an optimizer class: a number above 0.
+
+    Parameters
+    ----------
+    default : float or None
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import positive
+    >>> positive(1e-3).default
+    0.001
+    >>> qs.Adam(lr=-1.0)
+    Traceback (most recent call last):
+        ...
+    quadsim._validation.InputError: adam.lr must be a finite number above 0, got -1.0
+    """
     return number(default, above=0)
 
 
 def nonnegative(default: float) -> Any:
-    """A number of at least 0."""
+    """A setting of an optimizer class: a number of at least 0.
+
+    Parameters
+    ----------
+    default : float
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import nonnegative
+    >>> nonnegative(1e-8).default
+    1e-08
+    """
     return number(default, at_least=0)
 
 
 def fraction(default: float | None) -> Any:
-    """A number in [0, 1)."""
+    """A setting of an optimizer class: a number in [0, 1).
+
+    Parameters
+    ----------
+    default : float or None
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import fraction
+    >>> fraction(0.9).metadata["bounds"]
+    {'at_least': 0, 'below': 1}
+    """
     return number(default, at_least=0, below=1)
 
 
 def number(default: float | None, **bounds: float) -> Any:
-    """A finite number within bounds: above, at_least, below, at_most."""
+    """A setting of an optimizer class: a finite number within bounds.
+
+    Parameters
+    ----------
+    default : float or None
+    **bounds : float
+        above, at_least, below, at_most.
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import number
+    >>> number(0.5, above=0, at_most=1).metadata["bounds"]
+    {'above': 0, 'at_most': 1}
+    """
     return _setting(default, checks.real, bounds)
 
 
 def whole(default: int, *, at_least: int) -> Any:
-    """A whole number of at least ``at_least``."""
+    """A setting of an optimizer class: a whole number.
+
+    Parameters
+    ----------
+    default, at_least : int
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import whole
+    >>> whole(5, at_least=1).metadata["bounds"]
+    {'at_least': 1}
+    """
     return _setting(default, _whole, {"at_least": at_least})
 
 
 def flag(default: bool) -> Any:
-    """True or False."""
+    """A setting of an optimizer class: true or false.
+
+    Parameters
+    ----------
+    default : bool
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import flag
+    >>> flag(True).default
+    True
+    """
     return _setting(default, checks.flag, {})
 
 
 def choice(default: str, *allowed: str) -> Any:
-    """One of the allowed strings."""
+    """A setting of an optimizer class: one of a few words.
+
+    Parameters
+    ----------
+    default : str
+    *allowed : str
+
+    Returns
+    -------
+    dataclass field
+
+    Examples
+    --------
+    >>> from quadsim.optimizers.settings import choice
+    >>> choice("zero", "zero", "gradient").metadata["bounds"]
+    {'allowed': ('zero', 'gradient')}
+    """
     return _setting(default, checks.choice, {"allowed": allowed})
 
 

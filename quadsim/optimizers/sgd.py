@@ -9,11 +9,34 @@ from quadsim.optimizers.settings import flag, fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """SGD as torch has it, w ← w − lr·u with the velocity u ← momentum·u + (1 − dampening)·g, from u = g.
+    """w ← w − lr·u, u ← momentum·u + (1 − dampening)·g, from u = g: SGD as torch has it.
 
-    With ``nesterov`` the step is lr·(g + momentum·u): at a constant lr, w is then the point that Nesterov's method
-    looks ahead to. ``weight_decay`` adds weight_decay·w to the gradient. Without these and dampening it is heavy ball;
-    without momentum, gradient descent, and dampening has no effect. Defaults are those of torch.optim.SGD.
+    Without weight decay, dampening and ``nesterov`` it is heavy ball; without momentum, gradient descent, and dampening
+    has no effect. Defaults are those of torch.optim.SGD.
+
+    Parameters
+    ----------
+    lr : float
+    momentum, dampening : float
+        In [0, 1).
+    nesterov : bool
+        The step is lr·(g + momentum·u): at a constant lr, w is then the point that Nesterov's method looks ahead to.
+    weight_decay : float
+        Adds weight_decay·w to the gradient.
+
+    Notes
+    -----
+    Invariant under rotation and signs.
+
+    References
+    ----------
+    Robbins & Monro (1951); torch.optim.SGD
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.SGD(lr=1e-5, momentum=0.9), noise=qs.Noise(batch=3), max_steps=500)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
     """
 
     name = "sgd"

@@ -10,7 +10,26 @@ from quadsim.optimizers.settings import positive
 
 @dataclass(frozen=True)
 class SignGD(Optimizer):
-    """Sign descent, w ← w − lr·sign(g): signSGD of Bernstein et al. (2018) without its noise. sign(0) = 0."""
+    """w ← w − lr·sign(g), sign(0) = 0: signSGD of Bernstein et al. (2018) without its noise.
+
+    Parameters
+    ----------
+    lr : float
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Bernstein et al. (2018), arXiv 1802.04434
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.SignGD(lr=0.01), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
+    """
 
     name = "signgd"
     label = "SignGD"

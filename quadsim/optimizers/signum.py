@@ -9,10 +9,32 @@ from quadsim.optimizers.settings import fraction, nonnegative, positive
 
 @dataclass(frozen=True)
 class Signum(Optimizer):
-    """Signum, w ← w − lr·m/(|m| + ε) with m ← β·m + (1 − β)·g; with ε = 0 the step is lr·sign(m).
+    """w ← w − lr·m/(|m| + ε), m ← β·m + (1 − β)·g: the sign of a moving average of gradients.
 
-    Bernstein et al. (2018); β is optax's. A large ``eps`` is the mollifier of Orvieto & Gower (2025), figure 7: 0.01,
-    0.1, 1 or 10 where `AdamVariance` has the variance. Their code adds it to |m|, as here, with β = 0.95 and lr = 0.01.
+    With ε = 0 the step is lr·sign(m). β is optax's.
+
+    Parameters
+    ----------
+    lr : float
+    beta : float
+        β, the decay rate of m.
+    eps : float
+        ε. A large one is the mollifier of Orvieto & Gower (2025), figure 7: 0.01, 0.1, 1 or 10 where `AdamVariance` has
+        the variance. Their code adds it to |m|, as here, with β = 0.95 and lr = 0.01.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Bernstein et al. (2018), arXiv 1802.04434
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.Signum(lr=0.01), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
     """
 
     name = "signum"

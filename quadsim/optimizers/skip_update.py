@@ -9,10 +9,37 @@ from quadsim.optimizers.settings import flag
 
 @dataclass(frozen=True)
 class SkipUpdate(Masked):
-    """SkipUpdate of Joo et al. (2026, arXiv 2602.15322): w ← w − (z/keep)·Δ, Δ the base's step and z ~ Bernoulli(keep).
+    """w ← w − (z/keep)·Δ, Δ Adam's step and z ~ Bernoulli(keep): steps skipped at random.
 
-    Divided by ``keep``, the steps are unbiased; ``rescale=False`` omits the division. With ``keep=1`` it is the base.
-    The paper's base is RMSProp (``beta1=0``).
+    Parameters
+    ----------
+    lr : float
+    beta1, beta2 : float
+        The decay rates of Adam's m and v. The paper's base is RMSProp, ``beta1=0``.
+    eps : float
+        ε, outside the root.
+    bias_correction : bool
+        Divide the moments by the weight they have gathered.
+    keep : float
+        The probability that a step is applied; with 1 it is the base.
+    mask : "block" or "element"
+        The unit that is applied or skipped as a whole. The moments are always updated.
+    rescale : bool
+        Divide by ``keep``, so that the steps are unbiased.
+
+    Notes
+    -----
+    Invariant under signs and scale.
+
+    References
+    ----------
+    Joo et al. (2026), arXiv 2602.15322
+
+    Examples
+    --------
+    >>> run = qs.solve(qs.case(3), qs.SkipUpdate(lr=0.1), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('converged', True)
     """
 
     name = "skip-update"

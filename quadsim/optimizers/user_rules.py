@@ -77,10 +77,17 @@ def rule(
     random_by: str = "coordinate",
     homogeneous: bool | None = None,
 ) -> Any:
-    """Make an optimizer from a rule, and register it under its name. Returns its class: ``mine(lr=0.1)``.
+    """Make an optimizer from an update rule, and register it under its name.
+
+    The parameters of a rule are found by name: ``g`` is the gradient of a coordinate, ``w`` the coordinate itself,
+    ``t`` the number of the step, 1.0 for the first, ``random`` a uniform number in [0, 1). Parameters with a default
+    are settings, state is declared, and any other parameter is an error. A rule returns the step to subtract, then the
+    new state.
 
     Parameters
     ----------
+    function : function
+        The rule. Without it, `rule` returns a decorator.
     state : str or sequence of str
         The parameters that are stored for each coordinate, zero at first: ``"m v"`` or ``("m", "v")``. The rule returns
         their new values after the step, in this order.
@@ -100,6 +107,23 @@ def rule(
     homogeneous : bool, optional
         Twice the gradients give twice the steps, as in GD. Such a method may let a block underflow to zero, where
         others are stopped (status underflow). By default determined by a trial in Python.
+
+    Returns
+    -------
+    type
+        The class of the optimizer: ``mine(lr=0.1)``.
+
+    Examples
+    --------
+    >>> @qs.rule(state="m")
+    ... def doc_signum(g, m, lr=0.01, beta=0.9):
+    ...     m = beta * m + (1 - beta) * g
+    ...     return lr * np.sign(m), m
+    >>> doc_signum(beta=0.5), doc_signum.state, doc_signum.homogeneous
+    (doc_signum(beta=0.5), ('m',), False)
+    >>> run = qs.solve(qs.case(3), doc_signum(lr=0.01), max_steps=1000)
+    >>> str(run.status), bool(run.loss[-1] < run.loss[0])
+    ('max-steps', True)
     """
     options = {key: value for key, value in locals().items() if key != "function"}
     if isinstance(function, str):

@@ -40,20 +40,28 @@ def medians(frame: pd.DataFrame, axes: Sequence[str] = (), y: str = "steps_to_to
 
     Parameters
     ----------
-    frame :
+    frame : DataFrame
         One row for each run. Columns that are not in `RESULTS` are settings.
-    axes :
+    axes : list of str
         Settings that come first in the table, in this order; others in which runs differ follow.
+    y : str
+        The column of results.
 
     Returns
     -------
-    table :
+    DataFrame
         The axes, optimizer, then ``draws`` (seeds), ``reached`` (those with a value of y), ``diverged``,
         ``underflow``, ``lower``, ``median``, ``upper`` (`np.quantile` by method "nearest"; absent where most runs had
         not reached the tolerance), ``limit`` (the last step of runs that neither reached it nor diverged),
         ``predicted`` (the median of ln tol² / ln predicted_rate: the gradient falls like the root of the loss) and
         ``js_distance`` (mean). Values of heterogeneity that give the same arrangement are one row. Runs that
         underflowed are left out of quartiles of loss, gradient norm and measured rate.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=3, kappa=[10, 100], optimizers=["gd"], seed=range(3))
+    >>> qs.plots.medians(frame, ["kappa"])[["kappa", "draws", "reached"]].values.tolist()
+    [[10.0, 3.0, 3.0], [100.0, 3.0, 3.0]]
     """
     frame = _freed(inputs.sweep_rows(frame, "medians"), y)
     axes = inputs.names("axes", axes)
@@ -101,8 +109,26 @@ def quartiles(rows: pd.DataFrame, names: Sequence[str], y: str) -> pd.DataFrame:
 def slopes(frame: pd.DataFrame, axes: Sequence[str] = (), *, x: str = "kappa", y: str = "steps_to_tol") -> pd.DataFrame:
     """The power of x that medians of y grow like: least squares of log10 y on log10 x, by optimizer and other axes.
 
-    Columns: optimizer, the other axes, ``slope``, ``standard_error``, ``points``. The fit is over the positive
-    medians; with fewer than three of them the slope is NaN.
+    Parameters
+    ----------
+    frame : DataFrame
+        One row for each run.
+    axes : list of str
+        Settings that come first in the table.
+    x, y : str
+        The columns of the power law.
+
+    Returns
+    -------
+    DataFrame
+        Columns: optimizer, the other axes, ``slope``, ``standard_error``, ``points``. The fit is over the positive
+        medians; with fewer than three of them the slope is NaN.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=4, kappa=[100, 1000, 10000], optimizers=["gd", "heavy-ball"], seed=range(3))
+    >>> qs.plots.slopes(frame).set_index("optimizer")["slope"].round(1).to_dict()
+    {'gd': 1.0, 'heavy-ball': 0.5}
     """
     return fits(medians(frame, names_of([*inputs.names("axes", axes), x]), y), free_name(x))
 

@@ -54,6 +54,18 @@ def panels(
         The relative tolerance, where curves end.
     xscale :
         "linear", where curves to the right of 1.12 times the last median are cut and marked, or "log".
+    caption : str
+        Written below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()], seed=range(5))
+    >>> figure = qs.plots.panels(qs.table.bands(runs), tol=1e-6)
     """
     origins = inputs.rate_origins(bands)
     rates = default_rates(origins)

@@ -22,11 +22,33 @@ LIBRARIES = ("quadsim", "numpy", "torch.optim", "optax", "optax vmap", "optax co
 
 
 def speed(frame: Any, *, ax: Any = None, title: str = "", caption: str = "") -> Figure | Axes:
-    """Panels: a column for each size, a row for each number of lanes; in each, the libraries for each optimizer.
+    """Microseconds per step and run: a column of panels for each size, a row for each number of lanes.
 
-    Columns blocks, block_size, optimizer, lanes, threads, contestant, microseconds, fraction (of the machine's dgemm).
-    Filled marks are the fewest threads, rings the most; the vertical line is the matrix product alone, at the rate of
-    dgemm. `ax`: axes to draw one size and one number of lanes into.
+    In each panel the libraries for each optimizer. Filled marks are the fewest threads, rings the most; the vertical
+    line is the matrix product alone, at the rate of dgemm.
+
+    Parameters
+    ----------
+    frame :
+        A table with the columns blocks, block_size, optimizer, lanes, threads, contestant, microseconds, fraction (of
+        the machine's dgemm).
+    ax : matplotlib Axes, optional
+        Axes to draw one size and one number of lanes into.
+    title, caption : str
+        Written above and below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"blocks": 3, "block_size": 3, "optimizer": "gd", "lanes": 64, "threads": 1, "fraction": 0.2}
+    >>> times = {"quadsim": 0.1, "numpy": 1.0}
+    >>> rows = [{**row, "contestant": name, "microseconds": time} for name, time in times.items()]
+    >>> figure = qs.plots.speed(pd.DataFrame(rows))
     """
     frame = inputs.table(frame, COLUMNS, function="speed", expected="the table of timings")
     lanes = list(dict.fromkeys(frame["lanes"]))

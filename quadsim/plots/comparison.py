@@ -53,12 +53,29 @@ def comparison(
     Parameters
     ----------
     summary :
-        A `Comparison`, a list of them, or the table ``summary``; then ``bands``, ``tried``, ``runs`` and ``objective``
-        are needed too.
-    titles :
+        A `Comparison`, a list of them, or the table ``summary``.
+    bands, tried, runs, objective :
+        The other tables and the objective, if ``summary`` is a table.
+    titles : dict, optional
         The title of each problem; by default the names of the problems.
-    ax, panel :
-        Axes to draw one panel of one problem into: "curves", "sensitivity" or "differences".
+    ax : matplotlib Axes, optional
+        Axes to draw one panel of one problem into.
+    panel : "curves", "sensitivity" or "differences"
+        The panel for ``ax``.
+    caption : str
+        Written below the panels.
+    tol : float, optional
+        The relative tolerance, drawn as a line for "steps-to-tol".
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> figure = qs.plots.comparison(result)
     """
     data = _data(summary, bands, tried, runs, objective, titles, tol, function="comparison")
     choice("panel", panel, PANELS)
@@ -80,12 +97,50 @@ def comparison(
 
 
 def curves(comparison: Any, *, ax: Any = None, caption: str = "") -> Figure | Axes:
-    """Medians and quartiles against steps at the tuned learning rates: the left panel of `comparison`."""
+    """Medians and quartiles against steps at the tuned learning rates: the left panel of `comparison`.
+
+    Parameters
+    ----------
+    comparison : Comparison or list of them
+    ax : matplotlib Axes, optional
+        Axes to draw into, for one comparison.
+    caption : str
+        Written below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> figure = qs.plots.curves(result)
+    """
     return _one(comparison, "curves", ax, caption)
 
 
 def differences(comparison: Any, *, ax: Any = None, caption: str = "") -> Figure | Axes:
-    """Paired differences to the reference, a dot for each seed: the right panel of `comparison`."""
+    """Paired differences to the reference, a dot for each seed: the right panel of `comparison`.
+
+    Parameters
+    ----------
+    comparison : Comparison or list of them
+    ax : matplotlib Axes, optional
+        Axes to draw into, for one comparison.
+    caption : str
+        Written below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> figure = qs.plots.differences(result)
+    """
     return _one(comparison, "differences", ax, caption)
 
 

@@ -39,6 +39,8 @@ def convergence(
         A run, a list of runs, or their table (`qs.table.curves`).
     ax :
         Axes to draw into, with a legend, instead of a new figure with a label at the end of each curve.
+    title, caption : str
+        Written above and below the panel.
     tol :
         The relative tolerance, drawn as a line.
 
@@ -46,6 +48,12 @@ def convergence(
     -------
     figure or axes :
         The new figure, or `ax`.
+
+    Examples
+    --------
+    >>> runs = qs.solve(qs.case(3), [qs.GD(), qs.FrozenAdam()])
+    >>> figure = qs.plots.convergence(runs, tol=1e-6)
+    >>> figure.savefig("runs.png")
     """
     lanes, origins = inputs.lanes(runs, "convergence"), inputs.rate_origins(runs)
     rates = default_rates(origins)

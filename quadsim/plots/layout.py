@@ -95,16 +95,32 @@ def canvas(
     font_size: float = 8.5,
     **options: Any,
 ) -> Iterator[tuple[NotebookFigure, list[Axes]]]:
-    """A figure with a grid of panels: `with canvas(1, 2, title=…, caption=…) as (figure, (left, right)):`.
+    """A figure with a grid of panels in the style of quadsim.
 
     Parameters
     ----------
-    width, height, gap :
+    rows, columns : int
+    title, caption : str
+        Written above and below the panels.
+    width, height, gap : float
         Of the figure, of a panel and between two rows of panels, in inches.
-    panels :
+    panels : int, optional
         The number of panels: as many rows as they need, of at most `columns`.
-    options :
+    font_size : float
+    **options :
         Those of `Figure.subplots` (sharey, width_ratios, …).
+
+    Yields
+    ------
+    figure : Figure
+    axes : list of Axes
+        One for each panel; the figure is laid out when the block ends.
+
+    Examples
+    --------
+    >>> with qs.plots.canvas(1, 2, title="two laws") as (figure, axes):
+    ...     for one, name in zip(axes, ("linear", "power-law")):
+    ...         _ = one.plot(qs.spectra.law(name, 30, kappa=100))
     """
     if panels:
         columns = min(columns, panels)
@@ -136,9 +152,23 @@ def legend_above(figure: NotebookFigure, labels: Mapping[str, str], styles: Mapp
 
 
 def label_right(axes: Axes, ends: Sequence[tuple[float, str, str]], *, size: float = 7.5) -> None:
-    """Write labels (height, text, colour) beside a panel, moved apart where they would overlap.
+    """Write labels beside a panel, moved apart where they would overlap.
 
     Call it when the limits are final. The layout is not: it will shrink the panel to about 0.8 of its present size.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    ends : list of (float, str, str)
+        The height, the text and the colour of each label.
+    size : float
+        Of the font, in points.
+
+    Examples
+    --------
+    >>> with qs.plots.canvas() as (figure, (axes,)):
+    ...     _ = axes.plot([1, 2], [1.0, 3.0])
+    ...     qs.plots.label_right(axes, [(3.0, "a line", "#0072B2")])
     """
     if not ends:
         return

@@ -42,6 +42,31 @@ def against(
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated. Against kappa
     the label of a line has its slope. Against heterogeneity there is a second panel, against the distance between the
     blocks' spectra that it makes. A value of x that is absent, or an optimizer without x, is a horizontal line.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table of `sweep`: one row for each run.
+    x : str
+        The column of the horizontal axis.
+    axes : list of str
+        The swept columns, in order.
+    y : str
+        The column of the vertical axis.
+    ax : matplotlib Axes, optional
+        Axes to draw into, if the figure has one panel.
+    title, caption : str, optional
+        Written above and below the panels; the title is by default the names of the axes.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=3, kappa=[10, 100, 1000], optimizers=["gd", "heavy-ball"], seed=range(3))
+    >>> figure = qs.plots.against(frame, "kappa")
     """
     x, frame = free_name(x), sweep_rows(frame, "against")
     sweep = Sweep(frame, axes, y, x=x)

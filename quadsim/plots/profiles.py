@@ -28,16 +28,28 @@ def profile(
 ) -> Figure | Axes:
     """Curves of a performance profile: share of draws against the factor behind the best.
 
+    Curves that coincide are drawn as dashes in turn.
+
     Parameters
     ----------
-    profile :
-        A comparison, a list of comparisons (one for each problem), or the table of `performance_profile`.
-    unit :
-        What the factor is of, for the label of the axis: by default steps or loss for comparisons, otherwise result.
-    ax :
-        Axes to draw the curves and a legend into.
+    profile : Comparison, a list of them, or DataFrame
+        A comparison, one for each problem, or the table of `performance_profile`.
+    title, caption : str
+        Written above and below the panel.
+    unit : str
+        What the factor is of, for the label of the axis; by default steps or loss for comparisons, otherwise result.
+    ax : matplotlib Axes, optional
+        Axes to draw into, with a legend.
 
-    Curves that coincide are drawn as dashes in turn.
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> result = qs.compare(qs.case(3), [qs.GD(), qs.BlockGD()], seed=range(6), max_steps=50)
+    >>> figure = qs.plots.profile(result)
     """
     profile, unit = _table(profile, unit)
     labels = dict(zip(profile["optimizer"], profile["label"], strict=True))

@@ -55,6 +55,18 @@ def sensitivity(
         The title of each problem's panel; by default the names of the problems.
     ax :
         Axes to draw into, for one problem.
+    caption : str
+        Written below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> tuned = qs.tune(qs.case(3), qs.GD(), seed=range(3), max_steps=50)
+    >>> figure = qs.plots.sensitivity(tuned)
     """
     tried, objective = _trials(tuned, objective)
     names = zip(tried["optimizer"], tried["label"], strict=True)

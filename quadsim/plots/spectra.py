@@ -34,6 +34,17 @@ def densities(curves: Any, *, ax: Any = None, title: str = "", caption: str = ""
         weights get a Gaussian each, of a 200th of the block's range.
     ax :
         Axes to draw into, for one block.
+    title, caption : str
+        Written above and below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> figure = qs.plots.densities(qs.spectra.load("gpt2").block("layer3.query"))
     """
     expected = "a measured network (qs.spectra.load), or a table with block, eigenvalue and density or weight"
     curves = inputs.table(curves, ("block", "eigenvalue"), function="densities", expected=expected)
@@ -88,6 +99,18 @@ def histogram(eigenvalues: Any, *, ax: Any = None, title: str = "", caption: str
         A problem, or a table with the columns block and eigenvalue.
     ax :
         Axes to draw into, with the blocks' counts on top of each other.
+    title, caption : str
+        Written above and below the panels.
+    bins : int
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> figure = qs.plots.histogram(qs.case(1))
     """
     expected = "a problem, or a table with block and eigenvalue"
     table = inputs.table(eigenvalues, ("block", "eigenvalue"), function="histogram", expected=expected)
@@ -144,6 +167,18 @@ def heat_map(distances: Any, *, ax: Any = None, title: str = "", caption: str = 
         A table with the columns block, other and distance.
     ax :
         Axes to draw into; the colour bar takes some of their space.
+    title, caption : str
+        Written above and below the matrix.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query", "layer3.value"])
+    >>> figure = qs.plots.heat_map(distances)
     """
     columns = ("block", "other", "distance")
     expected = "a table with block, other and distance"

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 # told apart by everyone: optimizers with the same stroke have colours that are distinct also for the colour-blind
 # (tests/plots/test_colours.py), all others differ in stroke.
 OKABE_ITO = ("#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9")
+#: Black, grey and brown: colours of lines that no built-in optimizer has.
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31")
-PALETTE = (*OKABE_ITO, *OTHERS)  # for curves that are not of an optimizer
+#: Colours of curves that are not of an optimizer.
+PALETTE = (*OKABE_ITO, *OTHERS)
 STROKES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1.5, 1.5)), "dash-dot": (0, (6, 1.5, 1.5, 1.5)),
     "dash-dot-dot": (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), "long-dashed": (0, (11, 2.5)),
@@ -28,8 +30,10 @@ UNUSED = (  # colours and strokes for optimizers without their own; the last two
     *((colour, stroke) for stroke in ("solid", "dash-dot-dot", "long-dashed")
       for colour in ("#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#009E73")),
 )  # fmt: skip
-CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # for problems
+#: Colours of problems.
+CASE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 LONG_NUMBER = 1e7  # from here on steps are written in words
+#: The settings of matplotlib for all figures.
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -46,18 +50,48 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How figures show an optimizer. Without a colour it gets one, and a stroke, that the figure does not use yet."""
+    """How figures show an optimizer.
+
+    Parameters
+    ----------
+    label : str
+    colour : str, optional
+        Without one it gets a colour, and a stroke, that the figure does not use yet.
+    stroke :
+        A line style of matplotlib.
+
+    Examples
+    --------
+    >>> qs.plots.STYLES["gd"]
+    Style(label='GD', colour='#D55E00', stroke='-')
+    """
 
     label: str
     colour: str | None = None
     stroke: Any = "-"  # a line style of matplotlib
 
 
+#: The style of each built-in optimizer, by name.
 STYLES = {info.name: Style(info.label, info.colour, STROKES[info.stroke]) for info in _discovery.optimizers()}
 
 
 def style_of(name: str) -> Style:
-    """The style of an optimizer. A user-defined rule has a label but no colour; any other name is its own label."""
+    """The style of an optimizer.
+
+    Parameters
+    ----------
+    name : str
+        A user-defined rule has a label but no colour; any other name is its own label.
+
+    Returns
+    -------
+    Style
+
+    Examples
+    --------
+    >>> qs.plots.style_of("adam").label, qs.plots.style_of("theory").label
+    ('Adam', 'theory')
+    """
     return STYLES.get(name) or Style(_discovery.USER_LABELS.get(name, name))
 
 
@@ -90,7 +124,20 @@ def step_ticks(axes: Axes, count: int = 5) -> None:
 
 
 def power_ticks(axes: Axes, *, x: bool = True, y: bool = True) -> None:
-    """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG."""
+    """At most eight ticks at powers of ten, labelled in plain text: faster than math text, and text in the SVG.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    x, y : bool
+        Which of the two axes.
+
+    Examples
+    --------
+    >>> with qs.plots.canvas() as (figure, (axes,)):
+    ...     _ = axes.loglog([1, 1e6], [1, 1e-9])
+    ...     qs.plots.power_ticks(axes)
+    """
     from matplotlib.ticker import NullLocator
 
     from quadsim.plots.figure import PowerFormatter, PowerLocator

@@ -54,6 +54,20 @@ def sweep_figure(
         Axes to draw into, if the figure has one panel.
     title :
         The title; by default the names of the axes.
+    y : str
+        The column of results.
+    caption : str
+        Written below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=3, kappa=[10, 100, 1000], optimizers=["gd", "heavy-ball"], seed=range(3))
+    >>> figure = qs.plots.sweep_figure(frame)
     """
     frame = sweep_rows(frame, "sweep_figure")
     sweep = Sweep(frame, axes, y, **({"x": free_name(x)} if x else {}))
@@ -94,6 +108,31 @@ def heat_maps(
     """Medians of y as colours over x and another axis: a map for each optimizer and each of the other axes.
 
     Settings in which runs differ but that are not among `axes` get separate maps: only seeds are aggregated.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table of `sweep`: one row for each run.
+    x, up : str
+        The columns of the horizontal and of the vertical axis.
+    axes : list of str
+        The swept columns, in order.
+    y : str
+        The column of results.
+    ax : matplotlib Axes, optional
+        Axes to draw into, if the figure has one panel.
+    title, caption : str, optional
+        Written above and below the panels; the title is by default the names of the axes.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=3, kappa=[10, 100, 1000], heterogeneity=[0, 0.5, 1], optimizers=["gd", "frozen-adam"])
+    >>> figure = qs.plots.heat_maps(frame, "kappa", "heterogeneity")
     """
     from matplotlib.colors import LogNorm, Normalize
 
@@ -169,6 +208,29 @@ def dots(
     """A row for each optimizer, the median of y as a dot and quartiles as a bar; a panel for each of the other axes.
 
     Settings in which runs differ but that are not among `axes` get panels too: only seeds are aggregated.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table of `sweep`: one row for each run.
+    axes : list of str
+        The swept columns, in order.
+    y : str
+        The column of results.
+    ax : matplotlib Axes, optional
+        Axes to draw into, if the figure has one panel.
+    title, caption : str, optional
+        Written above and below the panels; the title is by default the names of the axes.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=[3, 4], optimizers=["gd", "frozen-adam"], seed=range(3))
+    >>> figure = qs.plots.dots(frame, axes=["case"])
     """
     frame = sweep_rows(frame, "dots")
     sweep = Sweep(frame, axes, y)

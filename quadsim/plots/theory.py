@@ -32,6 +32,22 @@ def bounds(curves: Any, *, ax: Any = None, title: str = "", caption: str = "") -
         that step, for every start), rate (the asymptotic rate as a straight line).
     ax :
         Axes to draw into, for one optimizer.
+    title, caption : str
+        Written above and below the panels.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> problem, steps = qs.case(3), np.arange(101)
+    >>> run = qs.exact(problem, qs.HeavyBall(), at=steps)
+    >>> table = run.to_frame().assign(loss=run.loss / run.loss[0])
+    >>> table["bound"] = qs.theory.bound(problem, qs.HeavyBall(), at=steps)
+    >>> table["rate"] = qs.theory.rate(problem, qs.HeavyBall()) ** steps
+    >>> figure = qs.plots.bounds(table)
     """
     expected = "a table of losses with their bounds"
     curves = inputs.table(curves, BOUND_COLUMNS, function="bounds", expected=expected)
@@ -77,6 +93,19 @@ def kappa_eff(quartiles: Any, *, ax: Any = None, title: str = "", caption: str =
         A table with the columns problem, kappa, lower, median, upper.
     ax :
         Axes to draw into.
+    title, caption : str
+        Written above and below the panel.
+
+    Returns
+    -------
+    Figure or Axes
+        The new figure, or ``ax``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [("case 3", 100, 5, 20, 60), ("case 3", 1000, 5, 22, 70)]
+    >>> figure = qs.plots.kappa_eff(pd.DataFrame(rows, columns=["problem", "kappa", "lower", "median", "upper"]))
     """
     columns = ("problem", "kappa", "lower", "median", "upper")
     table = inputs.table(quartiles, columns, function="kappa_eff", expected="a table of quartiles of κ_eff")

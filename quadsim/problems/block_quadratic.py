@@ -51,6 +51,14 @@ class BlockQuadratic:
         "zero", "gaussian" (drawn) or "given".
     kappa_map : KappaMap or None
         The map that took the eigenvalues to their condition number, if there was one.
+
+    Examples
+    --------
+    >>> problem = qs.BlockQuadratic.from_spectra([[1, 2, 3], [99, 100, 101]], seed=0)
+    >>> problem.dim, problem.kappa
+    (6, 101.0)
+    >>> problem.loss(problem.minimizer)
+    0.0
     """
 
     blocks: tuple[np.ndarray, ...]
@@ -93,6 +101,20 @@ class BlockQuadratic:
             Zero by default.
         h : (dim,) array, optional
             In place of the minimizer: the linear term of ½wᵀHw − hᵀw, so that w* = H⁻¹h.
+        name : str
+            Used in tables and figures.
+
+        Returns
+        -------
+        BlockQuadratic
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4], [100, 400]], seed=7)
+        >>> problem.block_kappas
+        (4.0, 4.0)
+        >>> qs.BlockQuadratic.from_spectra([[1, 4], [100]], basis="diagonal").hessian().diagonal().tolist()
+        [1.0, 4.0, 100.0]
         """
         seed = checked_seed(seed)
         parts = spectra.by_block(eigenvalues)
@@ -121,7 +143,28 @@ class BlockQuadratic:
     def from_blocks(
         cls, blocks: Sequence[Any], *, minimizer: Any = None, h: Any = None, name: str = "own"
     ) -> BlockQuadratic:
-        """Dense symmetric positive definite blocks, given entry by entry; the minimizer is zero unless given."""
+        """A problem of dense symmetric positive definite blocks, given entry by entry.
+
+        Parameters
+        ----------
+        blocks : list of (n, n) arrays
+        minimizer : (dim,) array or "zero", optional
+            The minimizer w*, zero by default.
+        h : (dim,) array, optional
+            In place of the minimizer: the linear term of ½wᵀHw − hᵀw.
+        name : str
+            Used in tables and figures.
+
+        Returns
+        -------
+        BlockQuadratic
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_blocks([[[2.0, 1.0], [1.0, 2.0]], [[5.0]]])
+        >>> [values.round(6).tolist() for values in problem.eigenvalues]
+        [[1.0, 3.0], [5.0]]
+        """
         if isinstance(blocks, str) or not isinstance(blocks, Sequence | np.ndarray) or len(blocks) == 0:
             raise InputTypeError(f"blocks must be a list of square matrices, got {checks.shown(blocks)}")
         checked = [_checked_block(block, number) for number, block in enumerate(blocks)]
@@ -178,6 +221,8 @@ class BlockQuadratic:
         DataFrame
             One row for each eigenvalue; the columns are block (its number, from 0) and eigenvalue.
 
+        Examples
+        --------
         >>> qs.BlockQuadratic.from_spectra([[1, 2], [100]]).to_frame()["block"].tolist()
         [0, 0, 1]
         """
@@ -201,6 +246,8 @@ class BlockQuadratic:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.case(3).plot()
         """
         from quadsim import plots
@@ -209,10 +256,12 @@ class BlockQuadratic:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
+        """The number of coordinates of each block."""
         return tuple(block.shape[0] for block in self.blocks)
 
     @property
     def dim(self) -> int:
+        """The number of coordinates."""
         return self.minimizer.size
 
     @cached_property
@@ -236,25 +285,102 @@ class BlockQuadratic:
         return tuple(float(values[-1] / values[0]) for values in self.eigenvalues)
 
     def loss(self, w: Any) -> float:
-        """The gap ½eᵀHe, computed from e: a difference of two losses would cancel near the minimum."""
+        """The gap ½eᵀHe, computed from e: a difference of two losses would cancel near the minimum.
+
+        Parameters
+        ----------
+        w : (dim,) array
+            A point.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4]], basis="diagonal")
+        >>> problem.loss([1.0, 1.0])
+        2.5
+        """
         error = self.error(w)
         return float(0.5 * error @ self.hvp(error))
 
     def grad(self, w: Any) -> np.ndarray:
-        """The gradient He."""
+        """The gradient He.
+
+        Parameters
+        ----------
+        w : (dim,) array
+            A point.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> qs.BlockQuadratic.from_spectra([[1, 4]], basis="diagonal").grad([1.0, 1.0]).tolist()
+        [1.0, 4.0]
+        """
         return self.hvp(self.error(w))
 
     def error(self, w: Any) -> np.ndarray:
-        """e = w − w*."""
+        """The error e = w − w* of a point.
+
+        Parameters
+        ----------
+        w : (dim,) array
+            A point.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> qs.BlockQuadratic.from_spectra([[1, 4]], minimizer=[1.0, 0.5]).error([2.0, 2.0]).tolist()
+        [1.0, 1.5]
+        """
         return checks.vector("w", w, self.dim) - self.minimizer
 
     def hvp(self, error: np.ndarray) -> np.ndarray:
-        """He, block by block."""
+        """The product He of the Hessian with an error, block by block.
+
+        Parameters
+        ----------
+        error : (dim,) array
+            Or any other vector.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> qs.BlockQuadratic.from_spectra([[1, 4], [9]], basis="diagonal").hvp(np.ones(3)).tolist()
+        [1.0, 4.0, 9.0]
+        """
         with blas_threads(self.dim):
             return np.concatenate([b @ part for b, part in zip(self.blocks, self.split(error), strict=True)])
 
     def split(self, vector: np.ndarray) -> list[np.ndarray]:
-        """A vector's (or a matrix's rows') part in each block."""
+        """The part of a vector in each block, or of the rows of a matrix.
+
+        Parameters
+        ----------
+        vector : array
+            Its first axis has the length dim.
+
+        Returns
+        -------
+        list of arrays
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4], [9]])
+        >>> [part.tolist() for part in problem.split(np.arange(3.0))]
+        [[0.0, 1.0], [2.0]]
+        """
         return [vector[part] for part in self.slices]
 
     @cached_property
@@ -264,19 +390,64 @@ class BlockQuadratic:
         return tuple(slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True))
 
     def hessian(self) -> np.ndarray:
-        """H as one dense (dim, dim) matrix."""
+        """H as one dense matrix.
+
+        Returns
+        -------
+        (dim, dim) array
+
+        Examples
+        --------
+        >>> qs.BlockQuadratic.from_spectra([[1, 4], [9]], basis="diagonal").hessian().diagonal().tolist()
+        [1.0, 4.0, 9.0]
+        """
         dense = np.zeros((self.dim, self.dim))
         for block, part in zip(self.blocks, self.slices, strict=True):
             dense[part, part] = block
         return dense
 
     def scaled_eigenvalues(self, diagonal: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Each block's eigenvalues of D^-½ H D^-½ for a positive diagonal D, increasing."""
+        """Each block's eigenvalues of D^-½ H D^-½ for a positive diagonal D.
+
+        Parameters
+        ----------
+        diagonal : (dim,) array
+            The diagonal of D.
+
+        Returns
+        -------
+        tuple of (n,) arrays
+            Increasing in each block.
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4], [9]], basis="diagonal")
+        >>> [values.tolist() for values in problem.scaled_eigenvalues(np.array([1.0, 4.0, 3.0]))]
+        [[1.0, 1.0], [3.0]]
+        """
         parts = zip(self.blocks, self._cholesky, self.split(diagonal), strict=True)
         return tuple(np.sort(scaled_eigen(*part, vectors=False)[0]) for part in parts)
 
     def scaled_eigen(self, diagonal: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Each block's eigenvalues and eigenvectors of D^-½ H D^-½ for a positive diagonal D."""
+        """Each block's eigenvalues and eigenvectors of D^-½ H D^-½ for a positive diagonal D.
+
+        Parameters
+        ----------
+        diagonal : (dim,) array
+            The diagonal of D.
+
+        Returns
+        -------
+        list of ((n,) array, (n, n) array)
+            The eigenvalues of a block, and its eigenvectors as columns in the same order.
+
+        Examples
+        --------
+        >>> problem = qs.case(3)
+        >>> pairs = problem.scaled_eigen(np.ones(9))
+        >>> [values.round(6).tolist() for values, vectors in pairs]
+        [[3.0, 2.0, 1.0], [101.0, 100.0, 99.0], [5000.0, 4999.0, 4998.0]]
+        """
         return [scaled_eigen(*part) for part in zip(self.blocks, self._cholesky, self.split(diagonal), strict=True)]
 
     @cached_property
@@ -287,6 +458,17 @@ class BlockQuadratic:
         """The number of the unit that each coordinate belongs to: a connected component of the nonzero entries of H.
 
         A dense block is one unit; a diagonal one has as many as coordinates.
+
+        Returns
+        -------
+        (dim,) array of int
+
+        Examples
+        --------
+        >>> qs.BlockQuadratic.from_spectra([[1, 4], [9]]).units().tolist()
+        [0, 0, 1]
+        >>> qs.BlockQuadratic.from_spectra([[1, 4], [9]], basis="diagonal").units().tolist()
+        [0, 1, 2]
         """
         units = np.full(self.dim, -1, dtype=np.int64)
         count = 0
@@ -302,7 +484,24 @@ class BlockQuadratic:
         return units
 
     def sqrt_hessian(self, *, symmetric: bool) -> list[np.ndarray]:
-        """Each block's A with AᵀA = H: the symmetric root UΛ^½Uᵀ, or Λ^½Uᵀ, eigenvalues increasing."""
+        """Each block's A with AᵀA = H.
+
+        Parameters
+        ----------
+        symmetric : bool
+            The symmetric root UΛ^½Uᵀ, or Λ^½Uᵀ, eigenvalues increasing.
+
+        Returns
+        -------
+        list of (n, n) arrays
+
+        Examples
+        --------
+        >>> problem = qs.case(3)
+        >>> root = problem.sqrt_hessian(symmetric=False)[0]
+        >>> bool(np.allclose(root.T @ root, problem.blocks[0]))
+        True
+        """
         roots = []
         for vectors, values in zip(self.eigenvectors, self.eigenvalues, strict=True):
             basis = np.eye(values.size) if vectors is None else vectors
@@ -318,14 +517,49 @@ class BlockQuadratic:
         return linear_algebra.eigenvectors(self.blocks)
 
     def start(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
-        """The starting point of `seed`, w₀ = w* + e₀ with e₀ = `initial_error(seed, kind)`."""
+        """The starting point of a seed, w₀ = w* + e₀ with e₀ = `initial_error`.
+
+        Parameters
+        ----------
+        seed : int
+        kind : "gaussian", "ones" or float
+            How e₀ is drawn, as in `initial_error`.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> problem = qs.case(3)
+        >>> bool(np.allclose(problem.start(0), problem.minimizer + problem.initial_error(0)))
+        True
+        """
         return self.minimizer + self.initial_error(seed, kind)
 
     def initial_error(self, seed: int, kind: str | float = "gaussian") -> np.ndarray:
-        """The initial error e₀ = w₀ − w* of `seed`, which does not depend on the minimizer.
+        """The initial error e₀ = w₀ − w* of a seed, which does not depend on the minimizer.
 
-        "gaussian" is standard normal, "ones" is 1 in every coordinate, and a number is the Gaussian one scaled to this
-        norm. Runs start from e₀ itself: (w* + e₀) − w* would round it.
+        Runs start from e₀ itself: (w* + e₀) − w* would round it.
+
+        Parameters
+        ----------
+        seed : int
+        kind : "gaussian", "ones" or float
+            "gaussian" is standard normal, "ones" is 1 in every coordinate, and a number is the Gaussian one scaled to
+            this norm.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> problem = qs.case(3)
+        >>> problem.initial_error(0, "ones").tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        >>> round(float(np.linalg.norm(problem.initial_error(0, 3.0))), 12)
+        3.0
         """
         if isinstance(kind, str) and checks.choice("start", kind, STARTS) == "ones":
             return np.ones(self.dim)
@@ -335,7 +569,25 @@ class BlockQuadratic:
         return point * (checks.real("start", kind, above=0) / np.linalg.norm(point))
 
     def error_of(self, w0: Any = None, e0: Any = None) -> np.ndarray:
-        """The initial error of a start given as a point w0, or as the error e0 itself."""
+        """The initial error of a start given as a point, or as the error itself.
+
+        Parameters
+        ----------
+        w0 : (dim,) array, optional
+            The point.
+        e0 : (dim,) array, optional
+            The error; give one of the two.
+
+        Returns
+        -------
+        (dim,) array
+
+        Examples
+        --------
+        >>> problem = qs.BlockQuadratic.from_spectra([[1, 4]], minimizer=[1.0, 0.5])
+        >>> problem.error_of(w0=[2.0, 2.0]).tolist(), problem.error_of(e0=[1.0, 1.5]).tolist()
+        ([1.0, 1.5], [1.0, 1.5])
+        """
         if (w0 is None) == (e0 is None):
             raise InputError("give one of w0 and e0: e0 means w0 = minimizer + e0")
         if e0 is not None:

@@ -23,14 +23,19 @@ def problem(*, case: int | None = None, spectrum: Any = None, seed: int = 0, **k
     case : int
         A published case, 1 to 4; the other keys are those of `case`.
     spectrum : str or list of lists
-        In place of a case: the name of a law in `spectra.LAWS`, or the eigenvalues of each block. The other keys are
-        blocks, block_size (of a law, 3 and 3), kappa, map, heterogeneity, rotation, basis, span, minimizer.
+        In place of a case: the name of a law in `spectra.LAWS`, or the eigenvalues of each block.
     seed : int
         Fixes everything that is drawn.
+    **keys :
+        With a case, the other parameters of `case`. With a spectrum: blocks, block_size (of a law, 3 and 3), kappa,
+        map, heterogeneity, rotation, basis, span, minimizer.
+
+    Returns
+    -------
+    BlockQuadratic
 
     Examples
     --------
-    >>> import quadsim as qs
     >>> qs.problem(case=3, kappa=100).kappa
     100.0
     >>> qs.problem(spectrum=[[1, 2, 3], [99, 100, 101]], heterogeneity=0).sizes

@@ -92,6 +92,10 @@ def case(
 
     Parameters
     ----------
+    number : int
+        1 to 4: the cases of arXiv 2402.16788.
+    seed, rotation, basis, span :
+        As in `BlockQuadratic.from_spectra`; the seed also draws the eigenvalues of Cases 1 and 2.
     kappa, map :
         A condition number other than 5000, and the map to it (`spectra.rescale`). Cases 1 and 2 are mapped affinely
         onto [1, kappa]; map "unshifted" keeps their condition number. In Cases 3 and 4 each cluster of
@@ -104,14 +108,25 @@ def case(
     network, blocks, sampling, sign, pool, threshold :
         For Cases 1 and 2: other measured spectra (`spectra.load`), other blocks of them, and how eigenvalues are drawn
         from a block (`spectra.sample`).
-    seed, rotation, basis, span :
-        As in `BlockQuadratic.from_spectra`; the seed also draws the eigenvalues of Cases 1 and 2.
     minimizer : "gaussian", "zero" or (dim,) array
         The minimizer w*: by default drawn from the standard normal distribution. Weight decay pulls towards 0, so a
         minimizer at "zero" would favour it. Runs start at w* + e₀ with the same e₀ for every
         minimizer.
     h : (dim,) array, optional
         In place of the minimizer: the linear term of ½wᵀHw − hᵀw.
+
+    Returns
+    -------
+    BlockQuadratic
+
+    Examples
+    --------
+    >>> [values.tolist() for values in qs.case(3).eigenvalues]
+    [[1.0, 2.0, 3.0], [99.0, 100.0, 101.0], [4998.0, 4999.0, 5000.0]]
+    >>> [values.tolist() for values in qs.case(4).eigenvalues]
+    [[1.0, 99.0, 4998.0], [2.0, 100.0, 4999.0], [3.0, 101.0, 5000.0]]
+    >>> qs.case(1, seed=5).sizes, round(qs.case(1, seed=5).kappa, 6)
+    ((30, 30, 30, 30), 5000.0)
     """
     recipe = _recipe(number)
     measured = dict(zip(MEASURED_KEYS, (network, blocks, sampling, sign, pool, threshold), strict=True))
@@ -164,7 +179,24 @@ def case_spectra(
     heterogeneity: float | None = None,
     **measured: Any,
 ) -> spectra.Spectra:
-    """A case's eigenvalues by block; arguments as in `case`, where ``measured`` are those of Cases 1 and 2 only."""
+    """The eigenvalues of a case by block, without a basis.
+
+    Parameters
+    ----------
+    number, seed, kappa, map, block_size, heterogeneity :
+        As in `case`.
+    **measured :
+        The parameters of `case` for Cases 1 and 2 only: network, blocks, sampling, sign, pool, threshold.
+
+    Returns
+    -------
+    tuple of (n,) arrays
+
+    Examples
+    --------
+    >>> [values.round(1).tolist() for values in qs.case_spectra(3, kappa=500)]
+    [[1.0, 2.0, 3.0], [30.9, 31.2, 31.5], [499.8, 499.9, 500.0]]
+    """
     return _mapped_spectra(
         number, seed=seed, kappa=kappa, map=map, block_size=block_size, heterogeneity=heterogeneity, **measured
     )[0]

@@ -26,25 +26,71 @@ FACTORS = ("root", "rotated")
 class NoiseModel:
     """Normal numbers, fresh at each step, of a scale: added to the gradient, or to the residual Xe/√n before it.
 
-    A model is a subclass with an entry in `MODELS`. ``on_residual`` says where it enters; `kernel_scale` is the factor
-    on a standard normal number there.
+    A model is a subclass with an entry in `MODELS`. The class attribute ``on_residual`` says where it enters;
+    `kernel_scale` is the factor on a standard normal number there.
+
+    Parameters
+    ----------
+    scale : float
+
+    Examples
+    --------
+    >>> [(type(model).__name__, model.on_residual) for model in qs.Noise("gaussian+labels", scale=(0.1, 0.5)).models]
+    [('Gaussian', False), ('Labels', True)]
     """
 
     scale: float
     on_residual: ClassVar[bool] = False
 
     def kernel_scale(self, dim: int) -> float:
+        """The factor on a standard normal number.
+
+        Parameters
+        ----------
+        dim : int
+            The dimension of the problem, which is the number of rows of X.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> gaussian, labels = qs.Noise("gaussian+labels", scale=(0.1, 0.6)).models
+        >>> gaussian.kernel_scale(9), round(float(labels.kernel_scale(9)), 6)
+        (0.1, 0.2)
+        """
         return self.scale
 
 
 @dataclass(frozen=True)
 class Gaussian(NoiseModel):
-    """Adds ``scale`` times a standard normal vector to the gradient."""
+    """Adds ``scale`` times a standard normal vector to the gradient.
+
+    Parameters
+    ----------
+    scale : float
+
+    Examples
+    --------
+    >>> qs.Noise("gaussian", scale=0.1).models
+    (Gaussian(scale=0.1),)
+    """
 
 
 @dataclass(frozen=True)
 class Labels(NoiseModel):
-    """Least squares whose labels are off by ``scale`` times standard normal numbers: x(xᵀe − noise)."""
+    """Least squares whose labels are off by ``scale`` times standard normal numbers: x(xᵀe − noise).
+
+    Parameters
+    ----------
+    scale : float
+
+    Examples
+    --------
+    >>> qs.Noise("labels", scale=0.1).models
+    (Labels(scale=0.1),)
+    """
 
     on_residual = True
 
@@ -57,8 +103,12 @@ MODELS: dict[str, type[NoiseModel]] = {"gaussian": Gaussian, "labels": Labels}
 
 @dataclass(frozen=True, repr=False)
 class Noise:
-    """The noise in a gradient. The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
+    """The noise in a gradient.
 
+    The loss is that of least squares, ‖Xe‖²/2n with XᵀX/n = H and n = dim rows.
+
+    Parameters
+    ----------
     model : str, optional
         "gaussian": normal noise on the gradient; "labels": noisy labels; "gaussian+labels": both.
     scale : float or tuple of float
@@ -67,6 +117,16 @@ class Noise:
         A step sees this many rows of X, drawn without replacement: (1/k) Σ x xᵀe, of mean He.
     factor : "root" or "rotated"
         Which X: √n·H^½, or √n·√Λ·Uᵀ with H = UΛUᵀ. Their minibatches differ.
+
+    Examples
+    --------
+    >>> qs.Noise(batch=3)
+    Noise(batch=3)
+    >>> qs.Noise("gaussian", scale=0.1)
+    Noise('gaussian', scale=0.1)
+    >>> run = qs.solve(qs.case(3), qs.GD(), noise=qs.Noise(batch=3), max_steps=100)
+    >>> run.engine, run.last_step
+    ('compiled', 100)
     """
 
     model: str | None = None
@@ -110,17 +170,46 @@ class Noise:
         return tuple(model for model in models if model.scale > 0)
 
     def kernel_scales(self, dim: int) -> np.ndarray:
-        """The factors on the normal numbers of the gradient and of the labels, (2,)."""
+        """The factors on the normal numbers of the gradient and of the labels.
+
+        Parameters
+        ----------
+        dim : int
+            The dimension of the problem.
+
+        Returns
+        -------
+        (2,) array
+
+        Examples
+        --------
+        >>> qs.Noise("gaussian+labels", scale=(0.1, 0.6)).kernel_scales(9).round(6).tolist()
+        [0.1, 0.2]
+        """
         scales = [[model.kernel_scale(dim) for model in self.models if model.on_residual == place] for place in (0, 1)]
         return np.array([math.hypot(*several) for several in scales])  # independent normal numbers
 
     def check(self, problem: BlockQuadratic) -> None:
-        """Raise unless the problem has as many rows as a batch."""
+        """Raise unless the problem has as many rows as a batch.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+
+        Examples
+        --------
+        >>> qs.Noise(batch=3).check(qs.case(3))
+        >>> qs.Noise(batch=10).check(qs.case(3))
+        Traceback (most recent call last):
+            ...
+        quadsim._validation.InputError: batch must be at most the number of rows, 9, got 10
+        """
         if self.batch is not None and self.batch > problem.dim:
             raise InputError(f"batch must be at most the number of rows, {problem.dim}, got {self.batch}")
 
     @property
     def any(self) -> bool:
+        """Whether a run with it is random."""
         return self.batch is not None or bool(self.models)
 
     @property
@@ -129,7 +218,17 @@ class Noise:
         return self.batch is not None or any(model.on_residual for model in self.models)
 
     def columns(self) -> dict[str, Any]:
-        """Its columns in a table of runs."""
+        """The noise as the columns of a table of runs.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> qs.Noise("labels", scale=0.5, batch=3).columns()
+        {'batch': 3, 'factor': 'root', 'noise': 'labels', 'noise.scale': 0.5}
+        """
         scale = "/".join(map(str, self.scale)) if isinstance(self.scale, tuple) else self.scale
         return {
             "batch": self.batch,
@@ -139,7 +238,23 @@ class Noise:
         }
 
     def examples(self, problem: BlockQuadratic) -> list[np.ndarray]:
-        """The blocks of A = X/√n, AᵀA = H, whose rows are the examples; none where no rows are drawn."""
+        """The blocks of A = X/√n, AᵀA = H, whose rows are the examples; none where no rows are drawn.
+
+        Parameters
+        ----------
+        problem : BlockQuadratic
+
+        Returns
+        -------
+        list of (n, n) arrays
+
+        Examples
+        --------
+        >>> [block.shape for block in qs.Noise(batch=3).examples(qs.case(3))]
+        [(3, 3), (3, 3), (3, 3)]
+        >>> qs.Noise("gaussian").examples(qs.case(3))
+        []
+        """
         return problem.sqrt_hessian(symmetric=self.factor == "root") if self.on_rows else []
 
 

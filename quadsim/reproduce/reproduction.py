@@ -38,6 +38,12 @@ class Check:
         Whether they agree; None where that cannot be decided.
     why :
         The reason, if they do not agree.
+
+    Examples
+    --------
+    >>> from quadsim.reproduce import Check
+    >>> Check("GD's slope", "0.9996", "0.9996", holds=True).verdict
+    'reproduced'
     """
 
     what: str
@@ -55,10 +61,23 @@ class Check:
 
     @property
     def verdict(self) -> str:
+        """The verdict in words: "reproduced", "differs" or "cannot be checked"."""
         return VERDICTS[self.holds if self.holds is None else bool(self.holds)]
 
     def row(self) -> dict[str, str]:
-        """The check as text; a reason is given only where the verdict is not "reproduced"."""
+        """The check as text.
+
+        Returns
+        -------
+        dict
+            A reason is given only where the verdict is not "reproduced".
+
+        Examples
+        --------
+        >>> from quadsim.reproduce import Check
+        >>> Check("steps", "5 times", "285 times", holds=False, why="the bound is loose").row()["verdict"]
+        'differs'
+        """
         texts = {key: text for key, text in asdict(self).items() if key != "holds"}
         return {**texts, "why": "" if self.holds else self.why or "not explained", "verdict": self.verdict}
 
@@ -87,6 +106,21 @@ class Reproduction:
         Whether it takes much longer than the others; slow scripts are started first.
     on_request :
         Whether it takes so long that it is measured with ``measure=true`` only; otherwise the recorded tables are used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from quadsim.reproduce import Check, Reproduction
+    >>> def measure(fast):
+    ...     return {"": pd.DataFrame({"kappa": [qs.case(3).kappa]})}
+    >>> def check(tables):
+    ...     return [Check("κ", "5000", f"{tables['']['kappa'][0]:g}", tables[""]["kappa"][0] == 5000)]
+    >>> def draw(tables):
+    ...     with qs.plots.canvas(title="κ is 5000") as (figure, (axes,)):
+    ...         _ = axes.plot(tables[""]["kappa"])
+    ...     return figure
+    >>> Reproduction("kappa-of-case-3", "An example", measure, check, draw).name
+    'kappa-of-case-3'
     """
 
     name: str
@@ -115,10 +149,43 @@ class Reproduction:
         measure: bool = False,
         recorded: Path | None = None,
     ) -> Record:
-        """Measure, check, draw and write; returns the record.
+        """Measure, check, draw and write.
 
-        ``redraw``: use the tables in the folder. A script that is measured ``on_request`` uses those in ``recorded``
-        unless ``measure`` is true.
+        Parameters
+        ----------
+        folder : Path
+            Where the figure, its tables and its record are written.
+        command : str
+            The command line that repeats it, for the record.
+        fast : bool
+            Use the fewest draws that give the same verdicts.
+        redraw : bool
+            Use the tables in the folder.
+        measure : bool
+            Measure a figure that is measured ``on_request``; otherwise its tables are those in ``recorded``.
+        recorded : Path, optional
+            The folder of recorded tables.
+
+        Returns
+        -------
+        dict
+            The record.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pathlib import Path
+        >>> from quadsim.reproduce import Check, Reproduction
+        >>> def draw(tables):
+        ...     with qs.plots.canvas(title="κ is 5000") as (figure, (axes,)):
+        ...         _ = axes.plot(tables[""]["kappa"])
+        ...     return figure
+        >>> tables = {"": pd.DataFrame({"kappa": [5000.0]})}
+        >>> checks = [Check("κ", "5000", "5000", True)]
+        >>> example = Reproduction("kappa", "An example", lambda fast: tables, lambda tables: checks, draw)
+        >>> record = example.make(Path("."), "python kappa.py")
+        >>> record["checks"][0]["verdict"], Path("kappa.csv").exists()
+        ('reproduced', True)
         """
         source = folder if redraw else recorded if self.on_request and not measure else None
         if source and not redraw and not (source / f"{self.name}.json").is_file():
@@ -146,7 +213,35 @@ class Reproduction:
         return record
 
     def read(self, folder: Path) -> tuple[Tables, Record]:
-        """The tables and the record in a folder."""
+        """The tables and the record in a folder.
+
+        Parameters
+        ----------
+        folder : Path
+
+        Returns
+        -------
+        tables : dict of DataFrame
+            By the suffix of their file.
+        record : dict
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pathlib import Path
+        >>> from quadsim.reproduce import Check, Reproduction
+        >>> def draw(tables):
+        ...     with qs.plots.canvas(title="κ is 5000") as (figure, (axes,)):
+        ...         _ = axes.plot(tables[""]["kappa"])
+        ...     return figure
+        >>> tables = {"": pd.DataFrame({"kappa": [5000.0]})}
+        >>> checks = [Check("κ", "5000", "5000", True)]
+        >>> example = Reproduction("kappa", "An example", lambda fast: tables, lambda tables: checks, draw)
+        >>> record = example.make(Path("."), "python kappa.py")
+        >>> tables, record = example.read(Path("."))
+        >>> tables[""]["kappa"].tolist(), record["title"]
+        ([5000.0], 'κ is 5000')
+        """
         from quadsim.engine.table import read_csv
 
         record = read_record(folder / f"{self.name}.json")

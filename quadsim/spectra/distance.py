@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIGMA = 1e-5**0.5  # as in the public code of arXiv 2402.16788
+#: The width of the Gaussians of `density`, as in the public code of arXiv 2402.16788.
+SIGMA = 1e-5**0.5
 SCALES = ("raw", "tenth")
 MAX_BINS = 2**22
 RANK = 10
@@ -33,10 +34,32 @@ RANK = 10
 def density(
     block: MeasuredBlock, grid: Any, *, sigma: float = SIGMA, scale: str = "raw", probe: int | None = None
 ) -> np.ndarray:
-    """The density of the block's eigenvalues on a grid: a Gaussian of width `sigma` at every node, by weight.
+    """The density of a block's eigenvalues on a grid: a Gaussian at every node, by weight.
 
-    ``scale="raw"`` leaves eigenvalues unchanged, ``"tenth"`` divides them by the tenth largest magnitude, so that
-    blocks of different scale can be compared in shape. Averaged over probes, unless one is named.
+    Parameters
+    ----------
+    block : MeasuredBlock
+    grid : list of float
+        Increasing.
+    sigma : float
+        The width of the Gaussians.
+    scale : "raw" or "tenth"
+        "raw" leaves eigenvalues unchanged, "tenth" divides them by the tenth largest magnitude, so that blocks of
+        different scale can be compared in shape.
+    probe : int, optional
+        The probe; by default the mean over all probes.
+
+    Returns
+    -------
+    array
+        In the shape of the grid.
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> points = qs.spectra.grid([block])
+    >>> round(float((qs.spectra.density(block, points) * qs.spectra.SIGMA / 4).sum()), 9)
+    1.0
     """
     points = checks.numbers_of("grid must be numbers", grid)
     if points.ndim != 1 or (np.diff(points) < 0).any():
@@ -56,7 +79,24 @@ def density(
 
 
 def unit_of(block: MeasuredBlock, scale: str) -> float:
-    """The unit in which the block's eigenvalues are measured."""
+    """The unit in which a block's eigenvalues are measured.
+
+    Parameters
+    ----------
+    block : MeasuredBlock
+    scale : "raw" or "tenth"
+        1, or the tenth largest magnitude.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> qs.spectra.unit_of(block, "raw"), qs.spectra.unit_of(block, "tenth") < block.largest
+    (1.0, True)
+    """
     if checks.choice("scale", scale, SCALES) == "raw":
         return 1.0
     ranked = np.sort(abs(block.nodes[0]))[::-1]
@@ -71,6 +111,22 @@ def grid(blocks: Sequence[MeasuredBlock], *, sigma: float = SIGMA, scale: str = 
 
     Sums over them are integrals to rounding, since a Gaussian is smooth at this spacing; their number depends on the
     nodes, not on the range of eigenvalues.
+
+    Parameters
+    ----------
+    blocks : list of MeasuredBlock
+    sigma, scale :
+        As in `density`.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> points = qs.spectra.grid([qs.spectra.load("gpt2").block("layer3.query")])
+    >>> bool((np.diff(points) > 0).all())
+    True
     """
     step = checks.real("sigma", sigma, above=0) / 4
     nodes = np.concatenate([part / unit_of(block, scale) for block in blocks for part in block.nodes])
@@ -109,10 +165,31 @@ def js_distance(
 ) -> float:
     """The Jensen–Shannon distance of two blocks' densities, in nats: 0 to ln 2.
 
-    With ``normalised=False``, the variant whose values in the literature exceed ln 2: densities at the points of a grid
-    of `bins` points are summed as if they were probabilities. Where bins are narrower than `sigma` it is the
-    normalised distance divided by their width; wider ones miss the peaks. So it depends on the bins and on the range of
-    eigenvalues: compare only values with the same bins and range.
+    Parameters
+    ----------
+    one, other : MeasuredBlock
+    sigma, scale :
+        As in `density`.
+    normalised : bool
+        False is the variant whose values in the literature exceed ln 2: densities at the points of a grid of `bins`
+        points are summed as if they were probabilities. Where bins are narrower than `sigma` it is the normalised
+        distance divided by their width; wider ones miss the peaks. So it depends on the bins and on the range of
+        eigenvalues: compare only values with the same bins and range.
+    bins : int
+        Of the variant that is not normalised.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> gpt2 = qs.spectra.load("gpt2")
+    >>> query, embedding = gpt2.block("layer3.query"), gpt2.block("embedding")
+    >>> qs.spectra.js_distance(query, query)
+    0.0
+    >>> bool(0 < qs.spectra.js_distance(query, embedding) < np.log(2))
+    True
     """
     points = grid([one, other], sigma=sigma, scale=scale)
     if not normalised:
@@ -131,7 +208,25 @@ def _js(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def probe_distance(block: MeasuredBlock, *, sigma: float = SIGMA, scale: str = "raw") -> float | None:
-    """The mean distance between the densities of two probes of one block, the noise; None with one probe."""
+    """The mean distance between the densities of two probes of one block: the noise of a distance.
+
+    Parameters
+    ----------
+    block : MeasuredBlock
+    sigma, scale :
+        As in `density`.
+
+    Returns
+    -------
+    float or None
+        None with one probe.
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> bool(0 < qs.spectra.probe_distance(block) < np.log(2))
+    True
+    """
     if block.probes < 2:
         return None
     points = grid([block], sigma=sigma, scale=scale)
@@ -141,7 +236,23 @@ def probe_distance(block: MeasuredBlock, *, sigma: float = SIGMA, scale: str = "
 
 @dataclass(frozen=True, repr=False)
 class Distances:
-    """All pairs of blocks: their distances, the mean over pairs (JS⁰ at initialization), and each block's own noise."""
+    """The distances between all pairs of blocks.
+
+    Attributes
+    ----------
+    blocks : tuple of str
+    matrix : (blocks, blocks) array
+    mean : float
+        Over pairs: JS⁰ if the network is at initialization.
+    noise : tuple of (float or None)
+        The distance between two probes of each block.
+
+    Examples
+    --------
+    >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["layer3.query", "layer3.key"])
+    >>> distances.matrix.shape, bool(distances.mean == distances.matrix[0, 1])
+    ((2, 2), True)
+    """
 
     blocks: tuple[str, ...]
     matrix: np.ndarray
@@ -167,6 +278,8 @@ class Distances:
             One row for each ordered pair; the columns are block, other and distance. The distance of a block to itself
             is its noise, that between two of its probes; NaN if there is one probe.
 
+        Examples
+        --------
         >>> distances = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"])
         >>> distances.to_frame().columns.tolist()
         ['block', 'other', 'distance']
@@ -194,6 +307,8 @@ class Distances:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query"]).plot()
         """
         from quadsim import plots
@@ -210,7 +325,25 @@ def js_matrix(
     normalised: bool = True,
     bins: int = 10_000,
 ) -> Distances:
-    """The Jensen–Shannon distances between all pairs of a network's blocks; arguments as in `js_distance`."""
+    """The Jensen–Shannon distances between all pairs of a network's blocks.
+
+    Parameters
+    ----------
+    measured : Measured
+    blocks : list of str, optional
+        By default all of them.
+    sigma, scale, normalised, bins :
+        As in `js_distance`.
+
+    Returns
+    -------
+    Distances
+
+    Examples
+    --------
+    >>> qs.spectra.js_matrix(qs.spectra.load("gpt2"), ["embedding", "layer3.query", "layer3.value"]).matrix.shape
+    (3, 3)
+    """
     names = list(measured.blocks) if blocks is None else [str(name) for name in blocks]
     if len(set(names)) < max(2, len(names)):
         raise InputError(f"distances need at least two different blocks, got {', '.join(names) or 'none'}")
@@ -238,10 +371,25 @@ MAX_BLOCKS = 64  # that are compared
 def eigenvalue_distance(blocks: Sequence[Any], *, width: float = DEFAULT_WIDTH) -> float:
     """How much the spectra of a problem's blocks differ: the mean Jensen–Shannon distance over pairs, 0 to ln 2.
 
-    The density of a block is that of log₁₀ of its eigenvalues, each a Gaussian of `width` decades: eigenvalues that
-    differ by a small factor count as near, however large they are. (On the scale of `js_distance` the few exact
-    eigenvalues of a quadratic never meet, and all distances would be ln 2.) Of more than 64 blocks, 64 evenly spaced
-    ones are compared.
+    The density of a block is that of log₁₀ of its eigenvalues, each a Gaussian: eigenvalues that differ by a small
+    factor count as near, however large they are. (On the scale of `js_distance` the few exact eigenvalues of a
+    quadratic never meet, and all distances would be ln 2.) Of more than 64 blocks, 64 evenly spaced ones are compared.
+
+    Parameters
+    ----------
+    blocks : list of lists
+        The eigenvalues of each block.
+    width : float
+        Of the Gaussians, in decades.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> [round(qs.spectra.eigenvalue_distance(qs.case(number).eigenvalues), 3) for number in (3, 4)]
+    [0.615, 0.014]
     """
     width = checks.real("width", width, above=0)
     parts = [np.log10(checks.numbers_of("eigenvalues must be numbers", block)) for block in blocks]

@@ -36,6 +36,20 @@ class MeasuredBlock:
     """One block's spectrum: for each probe, quadrature nodes, their weights and the residuals of the Ritz pairs.
 
     Eigenvalues that are known exactly are nodes of equal weight and residual 0.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+        The number of parameters of the block.
+    nodes, weights, residuals : tuple of arrays
+        One array for each probe; nodes increase, weights add to 1.
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> block.size, block.probes, block.nodes[0].size
+    (589824, 2, 60)
     """
 
     name: str
@@ -46,6 +60,7 @@ class MeasuredBlock:
 
     @property
     def probes(self) -> int:
+        """The number of probes."""
         return len(self.nodes)
 
     @property
@@ -71,6 +86,8 @@ class MeasuredBlock:
         DataFrame
             One row for each node; the columns are block, probe, eigenvalue and weight (within a probe they add to 1).
 
+        Examples
+        --------
         >>> qs.spectra.load("gpt2").block("layer3.query").to_frame().groupby("probe")["weight"].sum().round(12).tolist()
         [1.0, 1.0]
         """
@@ -98,6 +115,8 @@ class MeasuredBlock:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.load("gpt2").block("layer3.query").plot()
         """
         from quadsim import plots
@@ -108,7 +127,22 @@ class MeasuredBlock:
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """The blocks of one network, and where they come from."""
+    """The blocks of one network, and where they come from.
+
+    Attributes
+    ----------
+    name : str
+    blocks : dict
+        `MeasuredBlock` by name.
+    provenance : dict
+        What was measured, how, and the command that repeats it.
+
+    Examples
+    --------
+    >>> gpt2 = qs.spectra.load("gpt2")
+    >>> gpt2.name, gpt2.finished, list(gpt2.blocks)[:2]
+    ('gpt2', True, ['embedding', 'layer3.query'])
+    """
 
     name: str
     blocks: Mapping[str, MeasuredBlock]
@@ -116,10 +150,25 @@ class Measured:
 
     @property
     def finished(self) -> bool:
+        """Whether every block has all of its probes."""
         return bool(self.provenance.get("finished", True))
 
     def block(self, name: str) -> MeasuredBlock:
-        """A block by its name."""
+        """A block by its name.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        MeasuredBlock
+
+        Examples
+        --------
+        >>> qs.spectra.load("gpt2").block("layer3.query").name
+        'layer3.query'
+        """
         if name not in self.blocks:
             raise InputError(f"{self.name} has no block {name!r}: it has {', '.join(self.blocks)}")
         return self.blocks[name]
@@ -142,6 +191,8 @@ class Measured:
         DataFrame
             One row for each node; the columns are those of `MeasuredBlock.to_frame`.
 
+        Examples
+        --------
         >>> qs.spectra.load("gpt2").to_frame().columns.tolist()
         ['block', 'probe', 'eigenvalue', 'weight']
         """
@@ -164,6 +215,8 @@ class Measured:
         Figure or Axes
             The new figure, or ``ax``.
 
+        Examples
+        --------
         >>> figure = qs.spectra.load("gpt2").plot()
         """
         from quadsim import plots

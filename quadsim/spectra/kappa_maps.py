@@ -27,6 +27,13 @@ class KappaMap:
         The condition number after it.
     kappa_from : float or None
         The condition number before it; None if it is not defined, as eigenvalues were zero or negative, or not known.
+
+    Examples
+    --------
+    >>> qs.case(3, kappa=100).kappa_map
+    KappaMap(map='clusters', kappa=100.0, kappa_from=5000.0)
+    >>> str(qs.case(3, kappa=100).kappa_map)
+    'clusters of eigenvalues scaled from κ = 5000 to 100'
     """
 
     map: str
@@ -39,7 +46,27 @@ class KappaMap:
 
     @classmethod
     def of(cls, before: Sequence[np.ndarray], kappa: float, map: str) -> KappaMap | None:
-        """The map as a record; None if it leaves the condition number unchanged."""
+        """The map as a record.
+
+        Parameters
+        ----------
+        before : list of arrays
+            The eigenvalues before the map.
+        kappa : float
+            The condition number after it.
+        map : str
+            Its name.
+
+        Returns
+        -------
+        KappaMap or None
+            None if the map leaves the condition number unchanged.
+
+        Examples
+        --------
+        >>> qs.spectra.KappaMap.of([np.array([1.0, 10.0])], 100.0, "affine")
+        KappaMap(map='affine', kappa=100.0, kappa_from=10.0)
+        """
         low, high = min(part.min() for part in before), max(part.max() for part in before)
         if low <= 0 or low < high / np.finfo(float).max:  # the condition number is not a float64
             return cls(map, float(kappa))

@@ -22,12 +22,14 @@ from quadsim.spectra import files
 from quadsim.spectra.files import Measured, MeasuredBlock
 from quadsim.spectra.synthetic import MAX_DIM, MAX_EIGENVALUE
 
+#: How `sample` draws eigenvalues from the nodes of a block, by name.
 SAMPLINGS = {
     "leading": "without replacement from the `pool` largest in magnitude (4/3 of the number requested)",
     "ritz": "without replacement from all nodes",
     "mass": "with replacement from all nodes, by quadrature weight: the density of eigenvalues",
     "above": "from the nodes above `threshold` times the largest magnitude (0.1); with replacement if they are too few",
 }
+#: Which nodes `sample` draws from, by name.
 SIGNS = {
     "magnitude": "magnitudes of the eigenvalues",
     "signed": "unchanged, with negative ones; a quadratic of them requires map affine",
@@ -36,7 +38,18 @@ SIGNS = {
 
 
 def library() -> dict[str, Measured]:
-    """The measured networks, by name."""
+    """The measured networks that ship with quadsim.
+
+    Returns
+    -------
+    dict
+        `Measured` by name.
+
+    Examples
+    --------
+    >>> "gpt2" in qs.spectra.library()
+    True
+    """
     return {name: load(name) for name in _shipped()}
 
 
@@ -46,7 +59,24 @@ def _shipped() -> list[str]:
 
 
 def load(name: str | Path) -> Measured:
-    """Measured spectra by their name in the library, or from a user's .npz or CSV file."""
+    """Measured spectra by their name in the library, or from a user's file.
+
+    Parameters
+    ----------
+    name : str or path
+        A name in the library, or an .npz or CSV file: one vector of eigenvalues for each block in an .npz; in a CSV one
+        column for each block under its name, or the columns block and eigenvalue.
+
+    Returns
+    -------
+    Measured
+
+    Examples
+    --------
+    >>> np.savez("mine.npz", fc1=[1.0, 2.0, 5.0], fc2=[100.0, 300.0])
+    >>> list(qs.spectra.load("mine.npz").blocks)
+    ['fc1', 'fc2']
+    """
     text = str(name)
     if not isinstance(name, str | Path) or "\0" in text:
         raise InputTypeError(f"network must be a name in the library or a file, got {checks.shown(name)}")
@@ -77,10 +107,37 @@ def sample(
     probe: int = 0,
     seed: int = 0,
 ) -> np.ndarray:
-    """`size` eigenvalues of a block, in increasing order, drawn from the nodes of one probe as `SAMPLINGS` describes.
+    """Eigenvalues of a block, drawn from the nodes of one probe.
 
     Outer nodes are converged eigenvalues; most others represent many eigenvalues near them. Only one probe is used,
     since the outer nodes of two are the same eigenvalues.
+
+    Parameters
+    ----------
+    block : MeasuredBlock
+    size : int
+        The number of eigenvalues.
+    sampling : str
+        How they are drawn, by name in `SAMPLINGS`.
+    sign : str
+        Which nodes count, by name in `SIGNS`.
+    pool : int, optional
+        For sampling "leading": the number of largest nodes to draw from.
+    threshold : float, optional
+        For sampling "above": the share of the largest magnitude.
+    probe, seed : int
+
+    Returns
+    -------
+    (size,) array
+        Increasing.
+
+    Examples
+    --------
+    >>> block = qs.spectra.load("gpt2").block("layer3.query")
+    >>> values = qs.spectra.sample(block, 5, seed=1)
+    >>> values.size, bool((np.diff(values) >= 0).all())
+    (5, True)
     """
     checks.choice("sampling", sampling, SAMPLINGS)
     checks.choice("sign", sign, SIGNS)
@@ -120,7 +177,28 @@ def sample(
 
 
 def sample_blocks(measured: Measured, blocks: Sequence[str], size: int, **how: Any) -> tuple[np.ndarray, ...]:
-    """A sample from each of the blocks, which may hold zero or negative eigenvalues."""
+    """A sample from each of several blocks.
+
+    Parameters
+    ----------
+    measured : Measured
+    blocks : list of str
+    size : int
+        The number of eigenvalues of each block.
+    **how :
+        As in `sample`.
+
+    Returns
+    -------
+    tuple of (size,) arrays
+        They may hold zero or negative eigenvalues if ``sign`` allows them.
+
+    Examples
+    --------
+    >>> gpt2 = qs.spectra.load("gpt2")
+    >>> [part.size for part in qs.spectra.sample_blocks(gpt2, ["embedding", "layer3.query"], 10)]
+    [10, 10]
+    """
     if isinstance(blocks, str) or not isinstance(blocks, Sequence) or len(blocks) == 0:
         raise InputTypeError(f"blocks must be a list of names, got {checks.shown(blocks)}")
     names = [str(name) for name in blocks]

@@ -18,15 +18,40 @@ from quadsim._validation import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The type of the spectra of a problem: an increasing array of eigenvalues for each block.
 Spectra = tuple[np.ndarray, ...]
+#: The smallest eigenvalue.
 MIN_EIGENVALUE = 1e-60
-MAX_EIGENVALUE = 1e60  # so that squares of gradients and of their ratios do not overflow
-MAX_DIM = 2**15  # eigenvalues of one problem
+#: The largest eigenvalue: squares of gradients and of their ratios do not overflow.
+MAX_EIGENVALUE = 1e60
+#: The largest number of eigenvalues of one problem.
+MAX_DIM = 2**15
 MAX_ENTRIES = 2**24  # of a matrix that a law draws
 
 
 def by_block(spectra: Sequence[Any], *, signed: bool = False) -> Spectra:
-    """The spectra, checked and sorted: `by_block([[1, 2, 3], [99, 100, 101]])`; `signed` admits any finite value."""
+    """The spectra of a problem, checked and sorted.
+
+    Parameters
+    ----------
+    spectra : list of lists
+        The eigenvalues of each block.
+    signed : bool
+        Allow zero and negative values.
+
+    Returns
+    -------
+    tuple of arrays
+
+    Examples
+    --------
+    >>> [values.tolist() for values in qs.spectra.by_block([[3, 1, 2], [100, 99]])]
+    [[1.0, 2.0, 3.0], [99.0, 100.0]]
+    >>> qs.spectra.by_block([[1, -2]])
+    Traceback (most recent call last):
+        ...
+    quadsim._validation.InputError: block 0: eigenvalues must be finite and above 0, got -2
+    """
     if isinstance(spectra, str) or not isinstance(spectra, Sequence | np.ndarray) or len(spectra) == 0:
         raise InputTypeError(f"spectra must be a list of blocks of eigenvalues, got {checks.shown(spectra)}")
     blocks = tuple(_checked(block, f"block {number}", signed) for number, block in enumerate(spectra))
@@ -54,10 +79,29 @@ def _checked(eigenvalues: Any, where: str, signed: bool = False) -> np.ndarray:
 
 
 def law(name: str, size: int, *, kappa: float = 5000.0, seed: int = 0, **options: float) -> np.ndarray:
-    """`size` eigenvalues from 1 to `kappa`, from a law in `LAWS`; some laws have options.
+    """Eigenvalues from 1 to kappa, from a law in `LAWS`.
 
-    >>> law("log-uniform", 30, kappa=5000, seed=0)
-    >>> law("clusters", 9, count=3, spread=0.01)
+    Parameters
+    ----------
+    name : str
+    size : int
+    kappa : float
+    seed : int
+        For the laws that draw.
+    **options : float
+        Of the law: exponent (power-law), ratio (marchenko-pastur), count and spread (clusters).
+
+    Returns
+    -------
+    (size,) array
+        Increasing.
+
+    Examples
+    --------
+    >>> qs.spectra.law("linear", 5, kappa=9).tolist()
+    [1.0, 3.0, 5.0, 7.0, 9.0]
+    >>> qs.spectra.law("clusters", 9, count=3, spread=0.01)[[0, -1]].tolist()
+    [1.0, 5000.0]
     """
     draw = LAWS[checks.choice("law", name, LAWS)]
     size = checks.whole("size", size, at_least=1, at_most=MAX_DIM)
@@ -112,6 +156,7 @@ def _clusters_law(
     return _geometric(np.sort(centres * (1 + spread * rng.uniform(-1, 1, size))), kappa)
 
 
+#: The laws of eigenvalues, by name: functions of size, kappa and a random generator.
 LAWS: dict[str, Callable[..., np.ndarray]] = {
     "log-uniform": _log_uniform,
     "linear": _linear,
@@ -120,19 +165,35 @@ LAWS: dict[str, Callable[..., np.ndarray]] = {
     "clusters": _clusters_law,
 }
 
-# Laws that map what they draw onto [1, kappa], by the map; the others are defined on this range.
+#: Laws that map what they draw onto [1, kappa], by the map; the others are defined on this range.
 MAPPED_LAWS = {"marchenko-pastur": "affine"}
 
 
 def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectra:
-    """The spectra mapped jointly to condition number `kappa`.
+    """The spectra mapped jointly to another condition number.
 
-    ``affine``     onto [1, kappa] by one affine map for all blocks, which keeps relative ranges; zero and negative
-                   values, as measured ones may be, are allowed;
-    ``geometric``  onto [1, kappa] by one power for all blocks, which keeps relative positions on a log scale;
-    ``clusters``   each cluster (separated by gaps of more than a factor 5) is scaled as a whole: the lowest is
-                   unchanged, the highest ends at kappa times the smallest eigenvalue, the others keep their relative
-                   position on a log scale.
+    Parameters
+    ----------
+    spectra : list of lists
+        The eigenvalues of each block.
+    kappa : float
+    map : "affine", "geometric" or "clusters"
+        "affine": onto [1, kappa] by one affine map for all blocks, which keeps relative ranges; zero and negative
+        values, as measured ones may be, are allowed. "geometric": onto [1, kappa] by one power for all blocks, which
+        keeps relative positions on a log scale. "clusters": each cluster (separated by gaps of more than a factor 5) is
+        scaled as a whole: the lowest is unchanged, the highest ends at kappa times the smallest eigenvalue, the others
+        keep their relative position on a log scale.
+
+    Returns
+    -------
+    tuple of arrays
+
+    Examples
+    --------
+    >>> [values.tolist() for values in qs.spectra.rescale([[1, 2], [3]], kappa=9)]
+    [[1.0, 5.0], [9.0]]
+    >>> [values.round(6).tolist() for values in qs.spectra.rescale([[1, 2], [4]], kappa=16, map="geometric")]
+    [[1.0, 4.0], [16.0]]
     """
     kappa = checks.real("kappa", kappa, at_least=1, at_most=MAX_EIGENVALUE)
     mapping = MAPS[checks.choice("map", map, MAPS)]
@@ -146,7 +207,22 @@ def rescale(spectra: Sequence[Any], kappa: float, map: str = "affine") -> Spectr
 
 
 def unshifted(spectra: Sequence[Any]) -> Spectra:
-    """The spectra divided by the smallest eigenvalue, which keeps their condition number."""
+    """The spectra divided by the smallest eigenvalue, which keeps their condition number.
+
+    Parameters
+    ----------
+    spectra : list of lists
+        The eigenvalues of each block.
+
+    Returns
+    -------
+    tuple of arrays
+
+    Examples
+    --------
+    >>> [values.tolist() for values in qs.spectra.unshifted([[2, 4], [6]])]
+    [[1.0, 2.0], [3.0]]
+    """
     blocks = by_block(spectra)
     smallest = min(block[0] for block in blocks)
     return by_block([block / smallest for block in blocks])
@@ -191,6 +267,7 @@ def _scale_clusters(values: np.ndarray, kappa: float) -> np.ndarray:
     return mapped
 
 
+#: The maps to a condition number, by name; see `rescale`.
 MAPS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "affine": _affine,
     "geometric": _geometric,
@@ -205,10 +282,28 @@ def partition(eigenvalues: Any, blocks: int | Sequence[int], heterogeneity: floa
     blocks. So a small change of heterogeneity makes a few adjacent exchanges, and any two eigenvalues change their
     order at most once on the way from 0 to 1.
 
-    ``blocks`` is the number of blocks, as equal in size as possible, or a list of their sizes.
-
     Heterogeneity is not a continuous parameter: it selects one of finitely many arrangements (`arrangements`), five of
     them for three blocks of three.
+
+    Parameters
+    ----------
+    eigenvalues : list of float
+    blocks : int or list of int
+        The number of blocks, as equal in size as possible, or their sizes.
+    heterogeneity : float
+        From 0 to 1.
+
+    Returns
+    -------
+    tuple of arrays
+
+    Examples
+    --------
+    >>> values = [1, 2, 3, 99, 100, 101, 4998, 4999, 5000]
+    >>> [part.tolist() for part in qs.partition(values, 3, heterogeneity=0)]
+    [[1.0, 99.0, 4998.0], [2.0, 100.0, 4999.0], [3.0, 101.0, 5000.0]]
+    >>> [part.tolist() for part in qs.partition(values, 3, heterogeneity=1)]
+    [[1.0, 2.0, 3.0], [99.0, 100.0, 101.0], [4998.0, 4999.0, 5000.0]]
     """
     values = _checked(eigenvalues, "the list")
     sizes = _sizes(values.size, blocks)
@@ -229,6 +324,12 @@ class Arrangements:
         The number of adjacent exchanges at which each arrangement begins.
     exchanges : int
         The number of exchanges at heterogeneity 1.
+
+    Examples
+    --------
+    >>> five = qs.spectra.arrangements(range(1, 10), 3)
+    >>> len(five), five.exchanges
+    (5, 9)
     """
 
     first: tuple[int, ...]
@@ -250,6 +351,8 @@ class Arrangements:
             exchanges at which it begins), low and high (the ends of its range of heterogeneities), and heterogeneity
             (one of them, as in ``values``).
 
+        Examples
+        --------
         >>> qs.spectra.arrangements(range(1, 10), 3).to_frame()["heterogeneity"].round(2).tolist()
         [0.0, 0.22, 0.61, 0.89, 1.0]
         """
@@ -272,12 +375,42 @@ class Arrangements:
         return np.concatenate([[0.0], middle[1:-1], [1.0]]) if len(self) > 1 else np.zeros(1)
 
     def index(self, heterogeneity: float) -> int:
-        """The index, from 0, of the arrangement at this heterogeneity."""
+        """The index of the arrangement at a heterogeneity.
+
+        Parameters
+        ----------
+        heterogeneity : float
+
+        Returns
+        -------
+        int
+            From 0.
+
+        Examples
+        --------
+        >>> qs.spectra.arrangements(range(1, 10), 3).index(0.5)
+        2
+        """
         heterogeneity = checks.real("heterogeneity", heterogeneity, at_least=0, at_most=1)
         return bisect_right(self.first, round(heterogeneity * self.exchanges)) - 1
 
     def range(self, heterogeneity: float) -> tuple[float, float]:
-        """The ends of the range of heterogeneities with the same arrangement as this one."""
+        """The heterogeneities with the same arrangement as this one.
+
+        Parameters
+        ----------
+        heterogeneity : float
+
+        Returns
+        -------
+        low, high : float
+
+        Examples
+        --------
+        >>> low, high = qs.spectra.arrangements(range(1, 10), 3).range(0.5)
+        >>> round(low, 3), round(high, 3)
+        (0.389, 0.833)
+        """
         edges, index = [0.0, *self.breaks.tolist(), 1.0], self.index(heterogeneity)
         return edges[index], edges[index + 1]
 
@@ -288,9 +421,21 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
     An adjacent exchange changes the blocks only across a boundary between two of them, and only if the two eigenvalues
     differ. It then moves the smaller one to the earlier block, so that no arrangement occurs twice.
 
-    >>> [len(arrangements(range(1, 3 * size + 1), 3)) for size in (1, 3, 30)]
+    Parameters
+    ----------
+    eigenvalues : list of float
+    blocks : int or list of int
+        The number of blocks, as equal in size as possible, or their sizes.
+
+    Returns
+    -------
+    Arrangements
+
+    Examples
+    --------
+    >>> [len(qs.spectra.arrangements(range(1, 3 * size + 1), 3)) for size in (1, 3, 30)]
     [1, 5, 51]
-    >>> arrangements(range(1, 10), 3).breaks.round(3).tolist()
+    >>> qs.spectra.arrangements(range(1, 10), 3).breaks.round(3).tolist()
     [0.056, 0.389, 0.833, 0.944]
     """
     values = _checked(eigenvalues, "the list")
@@ -298,9 +443,22 @@ def arrangements(eigenvalues: Any, blocks: int | Sequence[int]) -> Arrangements:
 
 
 def arrangement(parts: Sequence[np.ndarray], heterogeneity: float) -> tuple[int, int]:
-    """The number, from 1, of the arrangement of the blocks `parts` at this heterogeneity, and the total number.
+    """The number of the arrangement of some blocks at a heterogeneity.
 
-    >>> arrangement(partition(range(1, 10), 3, 0.5), 0.5)
+    Parameters
+    ----------
+    parts : list of arrays
+        The eigenvalues of each block.
+    heterogeneity : float
+
+    Returns
+    -------
+    number, count : int
+        The number, from 1, and the total number.
+
+    Examples
+    --------
+    >>> qs.spectra.arrangement(qs.partition(range(1, 10), 3, 0.5), 0.5)
     (3, 5)
     """
     distinct = arrangements(np.concatenate(list(parts)), [part.size for part in parts])

@@ -215,13 +215,6 @@ def sweep(
 
     Parameters
     ----------
-    **keys :
-        The keys of the command line, with Python values. A list is an axis, and so is a text such as
-        ``"10:1e6:log25"`` or ``"0..29"``; an optimizer's settings are ``**{"adam.beta2": [0.9, 0.99]}``, or
-        ``adam={"beta2": [0.9, 0.99]}``. None as a value leaves the key out.
-    problem : BlockQuadratic, function of the seed that returns one, or a list of them
-        User-defined problems instead of case= and spectrum=; their names must differ. Stored rows are reused if the
-        problem's data are the same.
     store : path, optional
         The file that keeps the rows. Stored rows are reused, unless their code has changed or they are damaged; an
         interrupted sweep continues. Without a store, rows are kept in memory.
@@ -235,8 +228,27 @@ def sweep(
     progress : bool or callable, optional
         By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
         is called with the number of cells done and the total.
+    problem : BlockQuadratic, function of the seed that returns one, or a list of them
+        User-defined problems instead of case= and spectrum=; their names must differ. Stored rows are reused if the
+        problem's data are the same.
+    **keys :
+        The keys of the command line, with Python values. A list is an axis, and so is a text such as
+        ``"10:1e6:log25"`` or ``"0..29"``; an optimizer's settings are ``**{"adam.beta2": [0.9, 0.99]}``, or
+        ``adam={"beta2": [0.9, 0.99]}``. None as a value leaves the key out.
 
-    >>> qs.sweep(case=[3, 4], kappa="10:1e6:log25", optimizers=["gd", "frozen-adam"], seed=range(30), store="sweep.db")
+    Returns
+    -------
+    DataFrame
+        The keys, the settings of the optimizers and the results.
+
+    Examples
+    --------
+    >>> frame = qs.sweep(case=[3, 4], kappa="10:1000:log3", optimizers=["gd", "frozen-adam"], store="sweep.db")
+    >>> len(frame), frame["status"].unique().tolist()
+    (12, ['converged'])
+    >>> again = qs.sweep(case=[3, 4], kappa="10:1000:log3", optimizers=["gd", "frozen-adam"], store="sweep.db")
+    >>> again["steps_to_tol"].equals(frame["steps_to_tol"])
+    True
     """
     task = _progress.of_call(progress, "sweep", unit="cells", takes="two counts")
     retry = checks.flag("retry", retry)

@@ -14,7 +14,28 @@ from quadsim.problems.linear_algebra import symmetric_matrix
 
 @shows_progress("kappa_eff")
 def kappa_eff(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> float:
-    """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a)."""
+    """The condition number that frozen Adam sees: of D^-½HD^-½ with D = diag|g₀| (exact, 2a).
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+    w0 : (dim,) array, optional
+        The start.
+    e0 : (dim,) array, optional
+        The error of the start, w0 − w*; give one of the two.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> problem = qs.case(3)
+    >>> round(qs.theory.kappa_eff(problem, e0=problem.initial_error(0)), 3)
+    2.643
+    >>> problem.kappa
+    5000.0
+    """
     low, high = scaled_ends(problem, w0, e0=e0)
     return float(high / low)
 
@@ -28,7 +49,24 @@ def scaled_ends(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> t
 def r(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None, within_blocks: bool = False) -> float:
     """The paper's r = max C_{l,2}² / min C_{l,1}², C_{l,1} and C_{l,2} the least and largest |g₀| over L_l.
 
-    ``within_blocks`` takes the ratio inside each block and then the largest: the other reading of the definition.
+    Parameters
+    ----------
+    problem : BlockQuadratic
+    w0, e0 : (dim,) array, optional
+        The start, or its error; give one of the two.
+    within_blocks : bool
+        Take the ratio inside each block and then the largest: the other reading of the definition.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> problem = qs.case(3)
+    >>> e0 = problem.initial_error(0)
+    >>> round(qs.theory.r(problem, e0=e0), 2), round(qs.theory.r(problem, e0=e0, within_blocks=True), 2)
+    (12.17, 6.86)
     """
     least, largest = gradient_ends(problem, w0, e0=e0)
     ratios = largest / least if within_blocks else largest.max() / least.min()
@@ -58,10 +96,29 @@ def start_error(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> n
 
 @shows_progress("scaling_bounds")
 def scaling_bounds(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
-    """(lower, upper) of κ_eff, with a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l (2e).
+    """Bounds of κ_eff by the diagonal of H (2e).
 
+    With a_i = H_ii/|g₀,i| and J_l the unit-diagonal scaling of block l,
     max a / min a ≤ κ_eff ≤ max_l[a_l,max λmax(J_l)] / min_l[a_l,min λmin(J_l)]. For any start without zero gradients;
     both sides are attained by diagonal H.
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+    w0, e0 : (dim,) array, optional
+        The start, or its error; give one of the two.
+
+    Returns
+    -------
+    lower, upper : float
+
+    Examples
+    --------
+    >>> problem = qs.case(3)
+    >>> e0 = problem.initial_error(0)
+    >>> lower, upper = qs.theory.scaling_bounds(problem, e0=e0)
+    >>> lower <= qs.theory.kappa_eff(problem, e0=e0) <= upper
+    True
     """
     diagonal = _diagonal(problem)
     parts = problem.split(diagonal / np.abs(first_gradient(problem, w0, e0=e0)))
@@ -73,9 +130,27 @@ def scaling_bounds(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -
 
 
 def block_scaling_bound(problem: BlockQuadratic, w0: Any = None, *, e0: Any = None) -> tuple[float, float]:
-    """(sharper, looser) upper bounds on κ_eff: max κ_l C_{l,2} / min C_{l,1} ≤ √r max κ_l (2d).
+    """Upper bounds on κ_eff by the blocks' condition numbers: max κ_l C_{l,2} / min C_{l,1} ≤ √r max κ_l (2d).
 
     For any start without zero gradients. Both are attained by H = diag(1, κ) with |g₀| = (G, g), G ≥ g.
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+    w0, e0 : (dim,) array, optional
+        The start, or its error; give one of the two.
+
+    Returns
+    -------
+    sharper, looser : float
+
+    Examples
+    --------
+    >>> problem = qs.case(3)
+    >>> e0 = problem.initial_error(0)
+    >>> sharper, looser = qs.theory.block_scaling_bound(problem, e0=e0)
+    >>> qs.theory.kappa_eff(problem, e0=e0) <= sharper <= looser
+    True
     """
     least, largest = gradient_ends(problem, w0, e0=e0)
     kappas = np.array(problem.block_kappas)
@@ -87,15 +162,44 @@ def jacobi_kappas(problem: BlockQuadratic) -> tuple[float, ...]:
     """Each block's condition number after the unit-diagonal scaling; at most n_l times the best diagonal one (2e).
 
     It may exceed the block's own κ_l.
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+
+    Returns
+    -------
+    tuple of float
+
+    Examples
+    --------
+    >>> [round(kappa, 3) for kappa in qs.theory.jacobi_kappas(qs.case(3))]
+    [1.736, 1.014, 1.0]
+    >>> qs.theory.jacobi_kappas(qs.case(3, basis="diagonal"))
+    (1.0, 1.0, 1.0)
     """
     return tuple(float(values[-1] / values[0]) for values in problem.scaled_eigenvalues(_diagonal(problem)))
 
 
 def cosines(problem: BlockQuadratic) -> tuple[np.ndarray, np.ndarray]:
-    """cos_i = H_ii/|He_i| of each coordinate, and its lower bound 2√κ_l/(1 + κ_l) (2f).
+    """The cosine between H e_i and the axis of each coordinate, with its lower bound (2f).
 
-    With e₀ ~ N(0, I), H_ii/|g₀,i| = cos_i/|N_i| with unit normal N_i. The bound is attained by
-    e_i ∝ √κ_l u_min + u_max, of the extreme eigenvectors.
+    cos_i = H_ii/|He_i| ≥ 2√κ_l/(1 + κ_l). With e₀ ~ N(0, I), H_ii/|g₀,i| = cos_i/|N_i| with unit normal N_i. The bound
+    is attained by e_i ∝ √κ_l u_min + u_max, of the extreme eigenvectors.
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+
+    Returns
+    -------
+    cosines, bounds : (dim,) arrays
+
+    Examples
+    --------
+    >>> cosines, bounds = qs.theory.cosines(qs.case(4))
+    >>> bool((bounds <= cosines).all() and (cosines <= 1).all())
+    True
     """
     columns = np.concatenate([np.linalg.norm(block, axis=0) for block in problem.blocks])
     roots = np.sqrt(problem.block_kappas)
@@ -103,7 +207,21 @@ def cosines(problem: BlockQuadratic) -> tuple[np.ndarray, np.ndarray]:
 
 
 def norm_11(problem: BlockQuadratic) -> float:
-    """Σ|H_ij|, the (1,1)-norm: the smoothness constant of Xie et al. for Adam (exact)."""
+    """The (1,1)-norm Σ|H_ij|: the smoothness constant of Xie et al. for Adam (exact).
+
+    Parameters
+    ----------
+    problem : BlockQuadratic
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> qs.theory.norm_11(qs.BlockQuadratic.from_blocks([[[2.0, -1.0], [-1.0, 2.0]]]))
+    6.0
+    """
     return float(sum(np.abs(block).sum() for block in problem.blocks))
 
 

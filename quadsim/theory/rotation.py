@@ -21,14 +21,50 @@ def best_scaling_kappa(kappa: Any, angle: Any) -> Any:
     """The least condition number of DHD over diagonal D, attained by the unit-diagonal scaling (exact, 8).
 
     sinh(½ ln κ_b) = |sin 2θ| sinh(½ ln κ): 1 at θ = 0, κ at 45°.
+
+    Parameters
+    ----------
+    kappa : float or array
+    angle : float or array
+        θ in radians.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
+    >>> qs.theory.best_scaling_kappa(1000.0, 0.0), round(qs.theory.best_scaling_kappa(1000.0, np.pi / 4), 6)
+    (1.0, 1000.0)
+    >>> round(qs.theory.best_scaling_kappa(1000.0, np.radians(5)), 2)
+    32.06
     """
     return _from_sinh(_scaled_sinh(kappa, angle))
 
 
 def kappa_eff_2d(kappa: Any, angle: Any, ratio: Any) -> Any:
-    """κ_eff of frozen Adam, with ratio = a₁/a₂ and a_i = H_ii/|g₀,i| (exact, 8).
+    """κ_eff of frozen Adam in two dimensions (exact, 8).
 
     cosh(½ ln κ_eff) = cosh(½ ln κ_b) cosh(½ ln ratio). So κ_eff ≥ κ_b always, and ≥ κ at 45°.
+
+    Parameters
+    ----------
+    kappa : float or array
+    angle : float or array
+        θ in radians.
+    ratio : float or array
+        a₁/a₂ with a_i = H_ii/|g₀,i|.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
+    >>> round(qs.theory.kappa_eff_2d(1000.0, np.radians(5), ratio=1.0), 2)
+    32.06
+    >>> round(qs.theory.kappa_eff_2d(1000.0, np.radians(5), ratio=4.0), 2)
+    51.25
     """
     best, ratio = _scaled_sinh(kappa, angle), _numbers("ratio", ratio, above=0)
     # cosh²A cosh²B - 1 = sinh²A + cosh²A sinh²B, a sum of squares
@@ -36,9 +72,21 @@ def kappa_eff_2d(kappa: Any, angle: Any, ratio: Any) -> Any:
 
 
 def gradient_ratio_law(block: Any) -> tuple[float, float]:
-    """(location, scale) of the Cauchy law of g₀,₂/g₀,₁ with g₀ = He₀, e₀ ~ N(0, I), for a 2 x 2 block (exact, 8).
+    """The Cauchy law of g₀,₂/g₀,₁ with g₀ = He₀, e₀ ~ N(0, I), for a 2 x 2 block (exact, 8).
 
-    location = (H²)₁₂/(H²)₁₁ and scale = det H/(H²)₁₁.
+    Parameters
+    ----------
+    block : (2, 2) array
+
+    Returns
+    -------
+    location, scale : float
+        (H²)₁₂/(H²)₁₁ and det H/(H²)₁₁.
+
+    Examples
+    --------
+    >>> qs.theory.gradient_ratio_law([[2.0, 1.0], [1.0, 2.0]])
+    (0.8, 0.6)
     """
     h = checked_block(block, size=2)
     a, b, c = (Fraction(float(entry)) for entry in (h[0, 0], h[0, 1], h[1, 1]))

@@ -43,6 +43,12 @@ class SDPValue:
         X of each block: positive semidefinite, unit diagonal.
     multipliers : (dim,) array
         Λ: diag(Λ) ⪰ H.
+
+    Examples
+    --------
+    >>> sdp = qs.theory.sdp_value(qs.case(3))
+    >>> round(sdp.value, 6), sdp.gap < 1e-9
+    (15308.077173, True)
     """
 
     value: float
@@ -61,6 +67,8 @@ class SDPValue:
         DataFrame
             One row for each coordinate; the columns are coordinate, block (its number) and multiplier.
 
+        Examples
+        --------
         >>> qs.theory.sdp_value(qs.case(3)).to_frame().groupby("block")["multiplier"].sum().round(1).tolist()
         [6.9, 301.6, 14999.5]
         """
@@ -79,9 +87,23 @@ class SDPValue:
 @shows_progress("sdp_value")
 @on_one_thread
 def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
-    """SDP(H) of a problem, or of one symmetric positive semidefinite block, with its certificate (exact to `gap`, 5).
+    """SDP(H) of a problem, or of one block, with its certificate (exact to `SDPValue.gap`, 5).
 
     tr H and every sᵀHs are at most SDP(H), which is at most Σ n_l L_l.
+
+    Parameters
+    ----------
+    problem : BlockQuadratic or (n, n) array
+        The problem, or one symmetric positive semidefinite block.
+
+    Returns
+    -------
+    SDPValue
+
+    Examples
+    --------
+    >>> round(qs.theory.sdp_value([[2.0, 1.0], [1.0, 2.0]]).value, 6)
+    6.0
     """
     blocks = problem.blocks if isinstance(problem, BlockQuadratic) else (checked_block(problem),)
     solved = [_solved(block) for block in blocks]
@@ -91,7 +113,25 @@ def sdp_value(problem: BlockQuadratic | Any) -> SDPValue:
 
 
 def largest_sign_sum(block: Any) -> tuple[float, np.ndarray]:
-    """max sᵀHs over sign vectors, and one that attains it, by enumerating all 2^(n−1) (exact, 5e); n ≤ 20."""
+    """The largest sᵀHs over sign vectors, by enumerating all 2^(n−1) (exact, 5e).
+
+    Parameters
+    ----------
+    block : (n, n) array
+        n ≤ 20.
+
+    Returns
+    -------
+    value : float
+    s : (n,) array
+        A sign vector that attains it.
+
+    Examples
+    --------
+    >>> value, s = qs.theory.largest_sign_sum([[2.0, -1.0], [-1.0, 2.0]])
+    >>> value, s.tolist()
+    (6.0, [1.0, -1.0])
+    """
     h = checked_block(block)
     first, second = sign_halves(len(h))  # (p, a), (q, b)
     a = first.shape[1]

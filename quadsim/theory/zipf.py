@@ -24,13 +24,50 @@ PARITIES = ("pair", "odd", "even")
 
 
 def zipf_gd_loss(dim: int, at: Any, alpha: float = 1.0) -> Any:
-    """loss[t]/loss[0] = Σ π_k (1 − k^-α)^2t of GD with lr = 1/π_1, π_k ∝ k^-α, at step(s) ``at`` (exact, 10)."""
+    """loss[t]/loss[0] = Σ π_k (1 − k^-α)^2t of GD with lr = 1/π_1, π_k ∝ k^-α (exact, 10).
+
+    Parameters
+    ----------
+    dim : int
+    at : int or array of int
+        Steps.
+    alpha : float
+        The exponent of the law.
+
+    Returns
+    -------
+    float or array
+        In the shape of ``at``.
+
+    Examples
+    --------
+    >>> qs.theory.zipf_gd_loss(1000, [0, 10, 1000]).round(4).tolist()
+    [1.0, 0.4449, 0.0065]
+    """
     frequency, log_factor = _modes(dim, alpha)
     return _at_steps(at, lambda t: _gd_loss(frequency, log_factor, t))
 
 
 def zipf_gd_time(dim: int, eps: float, alpha: float = 1.0) -> int:
-    """The first step at which `zipf_gd_loss` is at most eps (exact, by bisection: the loss decreases; 10)."""
+    """The first step at which `zipf_gd_loss` is at most eps (exact, by bisection: the loss decreases; 10).
+
+    Parameters
+    ----------
+    dim : int
+    eps : float
+        Between 0 and 1.
+    alpha : float
+        The exponent of the law.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> qs.theory.zipf_gd_time(1000, 0.1)
+    187
+    """
     eps = checks.real("eps", eps, above=0, below=1)
     frequency, log_factor = _modes(dim, alpha)
     return _first(lambda t: _gd_loss(frequency, log_factor, t) <= eps)
@@ -40,6 +77,21 @@ def zipf_gd_time_formula(dim: int, eps: float) -> float:
     """(d/2)x with E_1(x) = eps (ln d + γ), the limit of `zipf_gd_time` as d → ∞ for α = 1 (asymptotic, 10).
 
     Roughly d^(1−eps), but only where d^-eps is small: at d ≤ 10⁶ compare with this, not with the exponent.
+
+    Parameters
+    ----------
+    dim : int
+    eps : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(qs.theory.zipf_gd_time_formula(1000, 0.1), 1)
+    186.9
     """
     from scipy.optimize import brentq
     from scipy.special import exp1
@@ -51,21 +103,54 @@ def zipf_gd_time_formula(dim: int, eps: float) -> float:
 
 
 def zipf_sign_loss(dim: int, at: Any, lr: float) -> Any:
-    """loss[n]/loss[0] of sign descent with a constant lr, at step(s) ``at`` (exact, 10).
+    """loss[n]/loss[0] of sign descent with a constant lr (exact, 10).
 
     An error that starts at δ is δ − n·lr before step k = ⌈δ/lr⌉, then k·lr − δ and δ − (k−1)lr in turn. One that
     hits 0 exactly moves on like any other, so that the loss is continuous in lr.
+
+    Parameters
+    ----------
+    dim : int
+    at : int or array of int
+        Steps.
+    lr : float
+
+    Returns
+    -------
+    float or array
+        In the shape of ``at``.
+
+    Examples
+    --------
+    >>> qs.theory.zipf_sign_loss(1000, [0, 10, 20], lr=0.005).round(4).tolist()
+    [1.0, 0.2785, 0.0696]
     """
     targets, rates = _Targets.of(dim), np.array([checks.real("lr", lr, above=0)])
     return _at_steps(at, lambda t: targets.losses(t, rates)[0])
 
 
 def zipf_sign_best_lr(dim: int, at: int, parity: str = "pair") -> tuple[float, float]:
-    """(lr, loss): the constant lr with the smallest loss at this step, and that loss (by search; 10).
+    """The constant lr with the smallest loss of sign descent at a step, by search (10).
 
-    ``parity`` "pair" takes the mean over this step and the next; "odd" and "even" take steps of that parity, and are
-    different questions: at even steps small errors are at their initial values, whatever the lr.
     For d ≥ 1000 no lr on a grid of 20,000 did better; for small d the loss has many near-equal minima.
+
+    Parameters
+    ----------
+    dim, at : int
+        The dimension and the step.
+    parity : "pair", "odd" or "even"
+        "pair" takes the mean over this step and the next; "odd" and "even" take steps of that parity, and are different
+        questions: at even steps small errors are at their initial values, whatever the lr.
+
+    Returns
+    -------
+    lr, loss : float
+
+    Examples
+    --------
+    >>> lr, loss = qs.theory.zipf_sign_best_lr(1000, 50)
+    >>> round(lr, 5), round(loss, 4)
+    (0.00228, 0.0787)
     """
     parity = checks.choice("parity", parity, PARITIES)
     at = checks.whole("at", at, at_least=1, at_most=10**6)
@@ -77,8 +162,26 @@ def zipf_sign_best_lr(dim: int, at: int, parity: str = "pair") -> tuple[float, f
 def zipf_sign_time(dim: int, eps: float, parity: str = "pair") -> int:
     """The first step at which sign descent, its lr chosen for that step, has a loss of at most eps (exact, 10).
 
-    For d ≥ 1000: below that it depends on how the targets divide each other. Pairs and odd steps by bisection, since
-    there the loss at the best lr decreases with the steps (tested); even steps one by one.
+    Pairs and odd steps by bisection, since there the loss at the best lr decreases with the steps (tested); even steps
+    one by one.
+
+    Parameters
+    ----------
+    dim : int
+        At least 1000: below that the step depends on how the targets divide each other.
+    eps : float
+        Between 0 and 1.
+    parity : "pair", "odd" or "even"
+        As in `zipf_sign_best_lr`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> qs.theory.zipf_sign_time(1000, 0.1)
+    44
     """
     eps = checks.real("eps", eps, at_least=1e-4, below=1)
     parity = checks.choice("parity", parity, PARITIES)
@@ -95,6 +198,22 @@ def zipf_sign_time_formula(dim: int, eps: float, parity: str = "pair") -> float:
     """√(d(1−B)/(2B)) for pairs, √(d(1−B)/B) at odd steps, with B = eps·π²/6 (asymptotic, for eps ≤ 0.3; 10).
 
     The first error against a tail of d errors of size lr. At even steps there is no such law: the tail costs nothing.
+
+    Parameters
+    ----------
+    dim : int
+    eps : float
+        At most 0.3.
+    parity : "pair" or "odd"
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(qs.theory.zipf_sign_time_formula(1000, 0.1), 1)
+    50.4
     """
     dim, eps = _dim(dim), checks.real("eps", eps, above=0, at_most=0.3)
     share = eps * math.pi**2 / 6

@@ -47,6 +47,9 @@ def exact(
 
     Parameters
     ----------
+    problem : BlockQuadratic
+    optimizer : Optimizer
+        One that has a closed form, without noise and at a constant learning rate.
     at : list of int, optional
         The steps to evaluate, up to 10¹²; returned sorted and without duplicates. `last_step` is then the last of them
         whose values float64 can represent, whether or not tol was reached before.
@@ -60,6 +63,10 @@ def exact(
         By default a call of more than two seconds shows its progress on standard error; False shows nothing. A function
         is called with the step that the search for the first passage has reached; not called without a search.
 
+    Returns
+    -------
+    Trajectory
+
     Notes
     -----
     Values below float64's range are 0 in `loss` and `grad_norm`, and stay in order in `log_loss` and `log_grad_norm`.
@@ -69,9 +76,12 @@ def exact(
     its best setting, and Nesterov's best momentum for an lr up to 4/(3L + μ), use the unrounded values: their end
     modes have exact double roots, which rounding would separate (ledger 9).
 
+    Examples
+    --------
     >>> qs.exact(qs.case(3, kappa=1e8), qs.GD(), tol=1e-8).steps_to_tol
     863403771
-    >>> qs.exact(qs.case(3), qs.GD(), at=[1, 10**6, 10**12]).log_loss  # doctest: +SKIP
+    >>> qs.exact(qs.case(3), qs.GD(), at=[1, 10**6, 10**12]).log_loss.round(3).tolist()
+    [10.043, -792.272, -800000002.939]
     """
     at = None if at is None else np.unique(checks.steps("at", at, at_most=MAX_STEPS))
     if at is not None and max_steps is not None:
