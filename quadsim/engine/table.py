@@ -58,6 +58,19 @@ def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
 
 
 def _listed(runs: Any, at_least: int = 0) -> list[Trajectory]:
+    """The runs as a list; a single run is a list of one."""
+    if not isinstance(runs, Trajectory | Iterable) or isinstance(runs, str):
+        raise InputTypeError(f"runs must be a run, or a list of runs such as qs.solve returns, got {shown(runs)}")
+    listed = [runs] if isinstance(runs, Trajectory) else list(runs)
+    for run in listed:
+        if not isinstance(run, Trajectory):
+            raise InputTypeError(f"runs must be runs such as qs.solve returns, got {shown(run)}")
+    if len(listed) < at_least:
+        raise InputError("runs must hold at least one run")
+    return listed
+
+
+def rows(runs: Trajectory | Iterable[Trajectory]) -> list[dict[str, Any]]:
     """The settings of runs and how they ended, as plain values.
 
     Parameters
