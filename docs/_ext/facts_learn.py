@@ -1,0 +1,193 @@
+"""Facts of the tutorials and the explanations: numbers of the committed files in figures/, as text."""
+
+import csv
+import functools
+import json
+import math
+from pathlib import Path
+
+from facts import fact
+
+FIGURES = Path(__file__).parents[2] / "figures"
+
+
+@functools.cache
+def settings(name):
+    """The JSON file of a figure."""
+    return json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def rows(name):
+    """The rows of a CSV file, as dictionaries of text."""
+    with (FIGURES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def one(found, asked):
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} entries match {asked}: expected one")
+    return found[0]
+
+
+def row(name, **values):
+    """The one row of a CSV file with these values; numbers are compared as numbers."""
+
+    def equal(cell, value):
+        return cell == value if isinstance(value, str) else cell != "" and float(cell) == value
+
+    return one([line for line in rows(name) if all(equal(line[key], v) for key, v in values.items())], (name, values))
+
+
+def check(name, what):
+    """The check of a published figure with this text in its first column."""
+    return one([entry for entry in settings(name)["checks"] if entry["what"] == what], (name, what))
+
+
+def finding(claim):
+    """A claim's entry in the ledger."""
+    return one([entry for entry in settings("ledger")["findings"] if entry["claim"] == claim], claim)
+
+
+def whole(value):
+    """12345.0 as 12,345."""
+    return f"{round(float(value)):,}"
+
+
+def part(text, number, separator="; "):
+    """One of the parts of a measured text, from 0."""
+    return text.split(separator)[number]
+
+
+# ---- the explanations
+
+
+@fact
+def zhang_r_bound_speedup():
+    text = check("zhang-r", "speed-up in Case 3 by the bound")["measured"]
+    return part(text, 1, ": ")
+
+
+@fact
+def zhang_r_measured_speedup():
+    return check("zhang-r", "speed-up in Case 3 in steps to 1e-6")["measured"]
+
+
+@fact
+def ledger_medians():
+    return finding("2-medians")["evidence"]
+
+
+def heterogeneity(optimizer, level):
+    return whole(row("sweep-heterogeneity", optimizer=optimizer, heterogeneity=level)["median"])
+
+
+@fact
+def heterogeneity_adam_at_0():
+    return heterogeneity("frozen-adam", 0)
+
+
+@fact
+def heterogeneity_adam_at_1():
+    return heterogeneity("frozen-adam", 1)
+
+
+@fact
+def heterogeneity_gd_at_0():
+    return heterogeneity("gd", 0)
+
+
+@fact
+def heterogeneity_gd_at_1():
+    return heterogeneity("gd", 1)
+
+
+def tuned_steps(optimizer, number):
+    """The median of the four cases at tuned learning rates."""
+    entries = settings("cases-optimizers-gd_frozen-adam_adam-tune-true")["cases"]
+    wanted = {"problem": f"case {number}", "optimizer": optimizer}
+    return whole(one([e for e in entries if wanted.items() <= e.items()], wanted)["median_steps"])
+
+
+@fact
+def tuned_gd_case_4():
+    return tuned_steps("gd", 4)
+
+
+@fact
+def tuned_frozen_case_4():
+    return tuned_steps("frozen-adam", 4)
+
+
+@fact
+def tuned_adam_case_4():
+    return tuned_steps("adam", 4)
+
+
+@fact
+def tuned_gd_case_3():
+    return tuned_steps("gd", 3)
+
+
+@fact
+def tuned_gd_lr():
+    entries = settings("cases-optimizers-gd_frozen-adam_adam-tune-true")["cases"]
+    return f"{one([e for e in entries if e['problem'] == 'case 3' and e['optimizer'] == 'gd'], 'gd')['lr']:.2e}"
+
+
+@fact
+def gd_theory_case_3():
+    return whole(row("cases-seed-0..99", problem="case 3", optimizer="gd")["median_steps"])
+
+
+@fact
+def rotation_title():
+    title = settings("rotation-axis")["title"].split(";")[0]
+    return title[0].lower() + title[1:]
+
+
+@fact
+def case_3_sizes():
+    return listed([entry["size"] for entry in rows("adam-mini-scaling-case-3")])
+
+
+@fact
+def case_3_kappa_effs():
+    return listed([f"{float(entry['median']):,.{1 if float(entry['median']) < 100 else 0}f}" for entry in rows("adam-mini-scaling-case-3")])
+
+
+@fact
+def norm_11_measured():
+    return check("rotation-axis", "‖H‖₁,₁ and Adam under rotations (arXiv 2410.08198)")["measured"]
+
+
+def listed(texts):
+    """1, 2 and 3."""
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+@fact
+def zoo_title():
+    """From the title: what is fastest in Case 4."""
+    title = settings("zoo-kappa")["title"]
+    return title[title.index("Nesterov") :]
+
+
+@fact
+def floor_case_3():
+    return check("adam-floor", "Case 3, floor/((η²/8)·tr(H))")["measured"]
+
+
+@fact
+def floor_case_4():
+    return check("adam-floor", "Case 4, floor/((η²/8)·tr(H))")["measured"]
+
+
+@fact
+def trap_shares():
+    return check("float64-trap", "runs that end at exactly 0 in float64, at β2 = 0.993, 0.994, 0.999")["measured"]
+
+
+@fact
+def trap_logs():
+    return part(check("float64-trap", "the same iteration in logarithms")["measured"], 0, ",")
