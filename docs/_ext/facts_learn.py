@@ -1,27 +1,10 @@
 """Facts of the tutorials and the explanations: numbers of the committed files in figures/, as text."""
 
-import csv
-import functools
-import json
-import math
-from pathlib import Path
+import re
 
-from facts import fact
+from facts import count, fact, record, table
 
-FIGURES = Path(__file__).parents[2] / "figures"
-
-
-@functools.cache
-def settings(name):
-    """The JSON file of a figure."""
-    return json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
-
-
-@functools.cache
-def rows(name):
-    """The rows of a CSV file, as dictionaries of text."""
-    with (FIGURES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+TUNED = "cases-optimizers-gd_frozen-adam_adam-tune-true"
 
 
 def one(found, asked):
@@ -31,32 +14,37 @@ def one(found, asked):
 
 
 def row(name, **values):
-    """The one row of a CSV file with these values; numbers are compared as numbers."""
-
-    def equal(cell, value):
-        return cell == value if isinstance(value, str) else cell != "" and float(cell) == value
-
-    return one([line for line in rows(name) if all(equal(line[key], v) for key, v in values.items())], (name, values))
+    """The one row of a table of figures/ with these values."""
+    rows = table(name).to_dict("records")
+    return one([entry for entry in rows if values.items() <= entry.items()], (name, values))
 
 
 def check(name, what):
     """The check of a published figure with this text in its first column."""
-    return one([entry for entry in settings(name)["checks"] if entry["what"] == what], (name, what))
+    return one([entry for entry in record(name)["checks"] if entry["what"] == what], (name, what))
 
 
 def finding(claim):
     """A claim's entry in the ledger."""
-    return one([entry for entry in settings("ledger")["findings"] if entry["claim"] == claim], claim)
-
-
-def whole(value):
-    """12345.0 as 12,345."""
-    return f"{round(float(value)):,}"
+    return one([entry for entry in record("ledger")["findings"] if entry["claim"] == claim], claim)
 
 
 def part(text, number, separator="; "):
     """One of the parts of a measured text, from 0."""
     return text.split(separator)[number]
+
+
+def listed(texts):
+    """1, 2 and 3."""
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def found(pattern, text):
+    """The group of the pattern in the text."""
+    match = re.search(pattern, text)
+    if match is None:
+        raise ValueError(f"{pattern!r} is not in {text!r}")
+    return match[1]
 
 
 # ---- the explanations
@@ -79,7 +67,7 @@ def ledger_medians():
 
 
 def heterogeneity(optimizer, level):
-    return whole(row("sweep-heterogeneity", optimizer=optimizer, heterogeneity=level)["median"])
+    return count(row("sweep-heterogeneity", optimizer=optimizer, heterogeneity=level)["median"])
 
 
 @fact
@@ -104,9 +92,9 @@ def heterogeneity_gd_at_1():
 
 def tuned_steps(optimizer, number):
     """The median of the four cases at tuned learning rates."""
-    entries = settings("cases-optimizers-gd_frozen-adam_adam-tune-true")["cases"]
+    entries = record(TUNED)["cases"]
     wanted = {"problem": f"case {number}", "optimizer": optimizer}
-    return whole(one([e for e in entries if wanted.items() <= e.items()], wanted)["median_steps"])
+    return count(one([e for e in entries if wanted.items() <= e.items()], wanted)["median_steps"])
 
 
 @fact
@@ -131,29 +119,34 @@ def tuned_gd_case_3():
 
 @fact
 def tuned_gd_lr():
-    entries = settings("cases-optimizers-gd_frozen-adam_adam-tune-true")["cases"]
+    entries = record(TUNED)["cases"]
     return f"{one([e for e in entries if e['problem'] == 'case 3' and e['optimizer'] == 'gd'], 'gd')['lr']:.2e}"
 
 
 @fact
 def gd_theory_case_3():
-    return whole(row("cases-seed-0..99", problem="case 3", optimizer="gd")["median_steps"])
+    return count(row("cases-seed-0..99", problem="case 3", optimizer="gd")["median_steps"])
 
 
 @fact
 def rotation_title():
-    title = settings("rotation-axis")["title"].split(";")[0]
+    title = record("rotation-axis")["title"].split(";")[0]
     return title[0].lower() + title[1:]
 
 
 @fact
 def case_3_sizes():
-    return listed([entry["size"] for entry in rows("adam-mini-scaling-case-3")])
+    return listed([str(entry["size"]) for entry in table("adam-mini-scaling-case-3").to_dict("records")])
 
 
 @fact
 def case_3_kappa_effs():
-    return listed([f"{float(entry['median']):,.{1 if float(entry['median']) < 100 else 0}f}" for entry in rows("adam-mini-scaling-case-3")])
+    return listed(
+        [
+            f"{float(entry['median']):,.{1 if float(entry['median']) < 100 else 0}f}"
+            for entry in table("adam-mini-scaling-case-3").to_dict("records")
+        ]
+    )
 
 
 @fact
@@ -161,15 +154,10 @@ def norm_11_measured():
     return check("rotation-axis", "‖H‖₁,₁ and Adam under rotations (arXiv 2410.08198)")["measured"]
 
 
-def listed(texts):
-    """1, 2 and 3."""
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
 @fact
 def zoo_title():
     """From the title: what is fastest in Case 4."""
-    title = settings("zoo-kappa")["title"]
+    title = record("zoo-kappa")["title"]
     return title[title.index("Nesterov") :]
 
 
@@ -191,3 +179,13 @@ def trap_shares():
 @fact
 def trap_logs():
     return part(check("float64-trap", "the same iteration in logarithms")["measured"], 0, ",")
+
+
+@fact
+def floor_with_momentum():
+    return found(r"is ([\d.]+ to [\d.]+) times", finding("5g-momentum")["sentence"])
+
+
+@fact
+def kappa_eff_case_3():
+    return found(r"κ_eff is ([\d.]+) in Case 3", finding("2-medians")["sentence"])
