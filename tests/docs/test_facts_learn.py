@@ -44,7 +44,6 @@ def test_verdicts_are_counted_over_all_figures():
 
 
 def test_every_quoted_check_exists_with_a_text():
-
     for name, (figure, what, columns) in facts_changed_minds.CHECKS.items():
         entry = facts_learn.check(figure, what)
         for column in columns.split():
