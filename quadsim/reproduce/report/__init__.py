@@ -17,8 +17,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from quadsim.reproduce.markdown import verdict_counts
-from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records
+from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records, verdict_counts
 
 EXPLORER_AXES = ["case", "kappa", "heterogeneity", "rotation", "seed"]
 IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
