@@ -197,13 +197,28 @@ def bench_machine() -> str:
     return f"{machine['cpu']}, {machine['cores']} cores"
 
 
-def bench_range(peer: str) -> str:
-    """How many times as long as quadsim a peer takes, over all sizes, lanes and both optimizers, on one thread."""
+def fastest(peer: str) -> pd.Series:
+    """How many times as long as quadsim a peer's fastest variant takes, on one thread, by size, lanes and optimizer."""
     rows = table("bench")
     rows = rows[(rows["threads"] == 1) & rows["contestant"].str.startswith(PEERS[peer])]
-    cells = rows.groupby(["blocks", "block_size", "lanes", "optimizer"])["ratio"].min()
-    return f"{digits(cells.min())} to {digits(cells.max())}"
+    return rows.groupby(["blocks", "block_size", "lanes", "optimizer"])["ratio"].min()
+
+
+def bench_range(peer: str) -> str:
+    return f"{digits(fastest(peer).min())} to {digits(fastest(peer).max())}"
 
 
 for _peer in ("numpy", "torch", "optax"):
     register(f"bench_range_{_peer}", partial(bench_range, _peer))
+
+
+@fact
+def bench_optax_faster() -> str:
+    """Where optax is faster, with its time over quadsim's."""
+    faster = fastest("optax")[lambda ratio: ratio < 1]
+    names = {"gd": "GD", "adam": "Adam"}
+    parts = [
+        f"{names[optimizer]}, {blocks}×{size}, {'one run' if lanes == 1 else f'{lanes} runs'} ({ratio:.2f})"
+        for (blocks, size, lanes, optimizer), ratio in faster.items()
+    ]
+    return "; ".join(parts)
