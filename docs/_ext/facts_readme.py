@@ -4,6 +4,7 @@ from functools import partial
 
 from facts import FIGURES, fact, record, table
 from facts_howto import register
+
 from quadsim.reproduce.records import read_records, verdict_counts
 
 
