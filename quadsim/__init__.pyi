@@ -48,3 +48,4 @@ from quadsim.spectra import partition as partition
 from quadsim.sweeps.runner import sweep as sweep
 
 __version__: str
+_LOAD_TIME: int

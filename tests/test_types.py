@@ -13,23 +13,47 @@ import pytest
 import quadsim
 from quadsim import _discovery
 
-STUB = Path(quadsim.__file__).with_suffix(".pyi")
+PACKAGE = Path(quadsim.__file__).parent
 HEAD = '"""The public names with their types, generated from `__init__.py`: python tests/test_types.py"""\n'
+OPTIMIZERS = ["OPTIMIZERS: dict[str, type[Optimizer]]", "", "def by_name(name: str, **settings: Any) -> Optimizer: ..."]
 
 
-def stub():
-    """The text of the stub: an import of every public name from the module that defines it."""
-    names = {name: f"quadsim.{home}" if home else "quadsim" for name, home in quadsim._HOMES.items()}
-    names |= {info.class_name: info.module for info in _discovery.optimizers()}
+def imports(names):
+    """An import of each name from the module that defines it, in ruff's order."""
     lines = [f"from {home} import {name} as {name}" for name, home in names.items()]
-    lines.sort(key=lambda line: (line.split()[1], line.split()[3].isupper(), line))
-    return "\n".join([HEAD, *lines, "", "__version__: str", ""])
+    return sorted(lines, key=lambda line: (line.split()[1], line.split()[3].isupper(), line))
 
 
-def test_the_stub_names_every_public_name():
-    assert STUB.read_text(encoding="utf-8") == stub()
-    names = {line.split()[-1] for line in stub().splitlines() if line.startswith("from ")}
-    assert names == set(quadsim.__all__)
+def stubs():
+    """The texts of the stubs, by file."""
+    classes = {info.class_name: info.module for info in _discovery.optimizers()}
+    homes = {name: f"quadsim.{home}" if home else "quadsim" for name, home in quadsim._HOMES.items()}
+    base = dict.fromkeys(("LearningRate", "Optimizer"), "quadsim.optimizers.base")
+    root = [HEAD, *imports(homes | classes), "", "__version__: str", "_LOAD_TIME: int", ""]
+    optimizers = [HEAD, "from typing import Any", "", *imports(base | classes), "", *OPTIMIZERS, ""]
+    return {"__init__.pyi": "\n".join(root), "optimizers/__init__.pyi": "\n".join(optimizers)}
+
+
+@pytest.mark.parametrize(("name", "text"), stubs().items(), ids=stubs())
+def test_the_stubs_are_up_to_date(name, text):
+    assert (PACKAGE / name).read_text(encoding="utf-8") == text
+
+
+def names_of(text):
+    """The names that a stub declares."""
+    lines = [line.replace(":", " ").replace("(", " ").split() for line in text.splitlines()]
+    imported = {line[-1] for line in lines if line[:1] == ["from"] and "as" in line}
+    return (
+        imported
+        | {line[0] for line in lines if line[1:2] == ["dict[str,"]}
+        | {line[1] for line in lines if line[:1] == ["def"]}
+    )
+
+
+def test_the_stubs_name_every_public_name():
+    found = {name: names_of(text) for name, text in stubs().items()}
+    assert found["__init__.pyi"] == set(quadsim.__all__)
+    assert found["optimizers/__init__.pyi"] == set(quadsim.optimizers.__all__)
 
 
 RIGHT = """
@@ -71,4 +95,5 @@ def test_a_script_of_a_user_sees_the_types(tmp_path):
 
 
 if __name__ == "__main__":
-    STUB.write_text(stub(), encoding="utf-8")
+    for name, text in stubs().items():
+        (PACKAGE / name).write_text(text, encoding="utf-8")

@@ -63,6 +63,8 @@ def test_variants_of_the_kernel(script):
     table = read_csv(FIGURES / "kernel-variants.csv")
     variants = script("kernel_variants")
     assert set(table["variant"]) == set(variants.VARIANTS)
-    assert (table["ratio"] - table["variant_ns"] / table["kernel_ns"]).abs().max() < 0.01
+    assert (
+        table["ratio"] * table["kernel_ns"] / table["variant_ns"] - 1
+    ).abs().max() < 0.005  # rounded to three digits
     same = table.groupby("variant")["same_bits"].all()
     assert sorted(same[~same].index) == ["Philox: np.random", "row product: BLAS (np.dot)"]
