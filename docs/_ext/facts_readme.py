@@ -5,7 +5,8 @@ from functools import partial
 from facts import FIGURES, fact, record, table
 from facts_howto import register
 
-from quadsim.reproduce.records import read_records, verdict_counts
+from quadsim.reproduce.markdown import verdict_counts
+from quadsim.reproduce.records import read_records
 
 
 @fact

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,15 +58,6 @@ def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
             if not skip_damaged:
                 raise
     return sorted(records, key=lambda record: record["order"])
-
-
-def verdict_counts(records: Iterable[Record]) -> str:
-    """`51 reproduced, 9 differ, 4 cannot be checked`."""
-    counts = Counter(check["verdict"] for record in records for check in record["checks"])
-    plural = {"differs": "differ"} if counts["differs"] != 1 else {}
-    return ", ".join(
-        f"{counts[verdict]} {plural.get(verdict, verdict)}" for verdict in VERDICTS.values() if counts[verdict]
-    )
 
 
 def _check(record: Record) -> None:

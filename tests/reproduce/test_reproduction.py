@@ -18,7 +18,8 @@ from quadsim import plots
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
 from quadsim.reproduce import Check, scripts
-from quadsim.reproduce.records import OTHER_FIGURES, read_records, verdict_counts
+from quadsim.reproduce.markdown import verdict_counts
+from quadsim.reproduce.records import OTHER_FIGURES, read_records
 
 ROOT = Path(__file__).parents[2]
 FIGURES, EXPERIMENTS = ROOT / "figures", ROOT / "experiments"

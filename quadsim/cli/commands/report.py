@@ -32,7 +32,8 @@ def main(line: CommandLine) -> None:
     from quadsim import _artifacts
     from quadsim.bench import machine
     from quadsim.reproduce import report as pages
-    from quadsim.reproduce.records import read_records, verdict_counts
+    from quadsim.reproduce.markdown import verdict_counts
+    from quadsim.reproduce.records import read_records
 
     _artifacts.check_file(path)
     text = pages.page(folder, machine.facts(), _artifacts.versions())

@@ -44,7 +44,8 @@ def main(line: CommandLine) -> int:
     from quadsim import _artifacts
     from quadsim.engine.solver import cores
     from quadsim.reproduce import scripts
-    from quadsim.reproduce.records import read_records, verdict_counts
+    from quadsim.reproduce.markdown import verdict_counts
+    from quadsim.reproduce.records import read_records
 
     workers = line.values.get("workers") or cores()
     paths = scripts.find(line.names)

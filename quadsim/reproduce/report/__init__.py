@@ -17,7 +17,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records, verdict_counts
+from quadsim.reproduce.markdown import verdict_counts
+from quadsim.reproduce.records import COMMAND, Record, checked, read_json, read_records
 
 EXPLORER_AXES = ["case", "kappa", "heterogeneity", "rotation", "seed"]
 IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
