@@ -4,6 +4,8 @@
 for type checkers; it is generated: `python tests/test_types.py` rewrites it.
 """
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,11 +78,13 @@ qs.solve(3, qs.GD())
 """
 
 
-def mypy(folder, text):
+def mypy(folder, text, package=PACKAGE):
+    """Check a script against the package where it is, as against an installed one."""
     (folder / "script.py").write_text(text)
     options = ["--config-file=", "--no-error-summary", "--hide-error-context", f"--cache-dir={folder / 'cache'}"]
     command = [sys.executable, "-m", "mypy", *options, "script.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    env = {**os.environ, "PYTHONPATH": str(package.parent)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow
@@ -92,6 +96,16 @@ def test_a_script_of_a_user_sees_the_types(tmp_path):
     wrong = mypy(tmp_path, WRONG)
     lines = [line.split(":")[1] for line in wrong.stdout.splitlines() if line.startswith("script.py")]
     assert sorted(set(lines)) == ["4", "5", "6", "7"], wrong.stdout
+
+
+@pytest.mark.slow
+def test_without_the_marker_a_script_sees_no_types(tmp_path):
+    pytest.importorskip("mypy")
+    bare = tmp_path / "bare" / "quadsim"
+    bare.mkdir(parents=True)
+    for name in ("__init__.py", "__init__.pyi"):
+        shutil.copy(PACKAGE / name, bare)
+    assert "py.typed" in mypy(tmp_path, RIGHT, bare).stdout
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs/howto").glob("add_*.md"))
 COPIED = ("quadsim", "tests", "experiments", "pyproject.toml")
 BLOCK = re.compile(r"^```(\{code-block\} )?(\w+)\n(?::caption: (\S+)\n\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
-TIMEOUT = 120  # seconds for one command
+TIMEOUT = 300  # seconds for one command
 
 
 class Block(NamedTuple):
