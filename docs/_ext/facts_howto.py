@@ -87,7 +87,8 @@ def measured(network: str, column: str, significant: int) -> str:
 for _name in ("gpt2", "gpt2-seed3", "resnet18", "resnet18-seed3", "vgg16"):
     _key = _name.replace("-", "_")
     register(f"measured_ratio_{_key}", partial(measured, _name, "ratio", 3 if "gpt2" in _name else 2))
-    register(f"measured_js_tenth_{_key}", partial(measured, _name, "js_tenth", 2))
+    if not _name.startswith("resnet18"):
+        register(f"measured_js_tenth_{_key}", partial(measured, _name, "js_tenth", 2))
 for _name in ("gpt2", "gpt2-seed3"):
     register(f"measured_js_{_name.replace('-', '_')}", partial(measured, _name, "js_raw", 2))
 register("measured_js_training", partial(measured, "resnet18-training", "js_raw", 2))
