@@ -5,7 +5,7 @@
 Adam on block sizes 3x3, 4x30 and 4x256 with 1 and 64 lanes. A later definition in a kernel's text replaces an earlier
 one, so a variant is the kernel's text followed by other definitions. Kernel and variant are timed in turns; the
 smallest CPU time of the rounds counts. "same bits" says whether a lane ends with the same numbers alone and in a batch
-of 32. docs/kernels.md has the results of one machine.
+of 32. Writes figures/kernel-variants.csv; docs/architecture/decisions.md discusses it.
 """
 
 import os
@@ -13,12 +13,15 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
 import time
+from pathlib import Path
 from threading import Event
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 
 import quadsim as qs
+from quadsim import _artifacts
 from quadsim.engine.compiled import compiler, kernel_source
 from quadsim.engine.compiled.batching import cut
 from quadsim.engine.compiled.lane_arrays import Job, Lane, LaneArrays
@@ -142,7 +145,7 @@ def same_bits(problem, kernels, noise, row_major):
 
 
 def main():
-    print(f"{'variant':30} {'noise':15} {'size':7} {'lanes':>5} {'ns/step':>9} {'variant':>9} {'ratio':>6}  same bits")
+    rows = []
     for name, (replacements, direct_moves, noises) in VARIANTS.items():
         for noise in noises:
             noisy, row_major = NOISES[noise].any, "def block_product" in replacements
@@ -158,11 +161,11 @@ def main():
                     steps = max(20, int(SECONDS * 100 / seconds(arrays, 100)))
                     rounds = [(seconds(arrays, steps), seconds(others, steps)) for _ in range(ROUNDS)]
                     kernel_ns, variant_ns = (min(times) / steps * 1e9 for times in zip(*rounds, strict=True))
-                    print(
-                        f"{name:30} {noise:15} {f'{blocks}x{size}':7} {lanes:5} {kernel_ns:9.0f} {variant_ns:9.0f} "
-                        f"{variant_ns / kernel_ns:6.2f}  {'yes' if same else 'no'}",
-                        flush=True,
-                    )
+                    row = {"variant": name, "noise": noise, "blocks": blocks, "block_size": size, "lanes": lanes}
+                    row |= {"kernel_ns": round(kernel_ns, 1), "variant_ns": round(variant_ns, 1)}
+                    rows.append({**row, "ratio": round(variant_ns / kernel_ns, 3), "same_bits": same})
+                    print(*rows[-1].values(), sep="  ", flush=True)
+    _artifacts.write_text(Path("figures/kernel-variants.csv"), pd.DataFrame(rows).to_csv(index=False))
 
 
 if __name__ == "__main__":

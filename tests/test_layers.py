@@ -49,7 +49,7 @@ def test_the_order_names_every_module():
 
 
 def test_the_architecture_page_has_the_same_order():
-    page = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    page = (PACKAGE.parent / "docs/architecture/index.md").read_text(encoding="utf-8")
     first = [line.split("|")[1] for line in page.split("## ")[0].splitlines() if line.startswith("| `")]
     assert [name.rstrip("/") for cell in first for name in re.findall(r"`([\w/]+)`", cell)] == ORDER[:-1]
 

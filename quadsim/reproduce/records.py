@@ -76,24 +76,6 @@ def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
     return sorted(records, key=lambda record: record["order"])
 
 
-def read_others(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
-    """The figures of `OTHER_FIGURES` that the folder has: name, title and source."""
-    found = []
-    for name, source in OTHER_FIGURES.items():
-        path = folder / f"{name}.json"
-        if not path.is_file():
-            continue
-        try:
-            with checked(path, "the command that wrote it"):
-                title = str(json.loads(path.read_text(encoding="utf-8"))["title"])
-        except InputError:
-            if not skip_damaged:
-                raise
-            continue
-        found.append({"name": name, "title": title, "source": source})
-    return found
-
-
 def _check(record: Record) -> None:
     """Raise unless the record has all entries, of the right types."""
     texts = [record[key] for key in ("name", "source", "arxiv", "title", "command")]

@@ -1,4 +1,4 @@
-"""Reproductions: verdicts follow from the stored data and fail on planted changes; the README agrees."""
+"""Reproductions: verdicts follow from the stored data and fail on planted changes."""
 
 import json
 import re
@@ -17,8 +17,9 @@ import quadsim as qs
 from quadsim import plots
 from quadsim.cli import main as cli
 from quadsim.optimizers import OPTIMIZERS
-from quadsim.reproduce import Check, markdown, scripts
-from quadsim.reproduce.records import OTHER_FIGURES, read_others, read_records
+from quadsim.reproduce import Check, scripts
+from quadsim.reproduce.markdown import verdict_counts
+from quadsim.reproduce.records import OTHER_FIGURES, read_records
 
 ROOT = Path(__file__).parents[2]
 FIGURES, EXPERIMENTS = ROOT / "figures", ROOT / "experiments"
@@ -129,19 +130,11 @@ def test_every_check_fails_on_a_planted_change(name):
     assert not stubborn
 
 
-def test_the_readme_is_up_to_date():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    made = read_records(FIGURES)
-    assert len(made) == len(ORDER)
-    for part in ("verdicts", "gallery"):
-        assert text.count(f"<!-- {part} -->") == text.count(f"<!-- end of {part} -->") == 1
-    others = read_others(FIGURES)
-    assert len(others) == len(OTHER_FIGURES)
-    assert markdown.update_readme(text, made, others) == text
-    assert markdown.update_readme(text, made, [{**others[0], "title": "planted"}]) != text
-    checks = [dict(row) for row in made[0]["checks"]]
-    checks[0]["verdict"] = "planted"
-    assert markdown.update_readme(text, [{**made[0], "checks": checks}, *made[1:]], others) != text
+def test_every_script_has_its_record_and_every_other_figure_its_files():
+    assert len(read_records(FIGURES)) == len(ORDER)
+    for name in OTHER_FIGURES:
+        assert json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))["title"]
+        assert (FIGURES / f"{name}.png").is_file()
 
 
 def test_a_reason_is_given_unless_reproduced():
@@ -178,7 +171,6 @@ REPRODUCTION = Reproduction("{name}", "Somebody, figure 1", measure, check, draw
 def clone(tmp_path, monkeypatch):
     """A folder like a clone, with one quick script under the name of the first one."""
     (tmp_path / "experiments").mkdir()
-    (tmp_path / "README.md").write_text("# A\n\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n\nrest\n")
     monkeypatch.chdir(tmp_path)
 
     def write(value="2.0", body="pass", name=ORDER[0]):
@@ -194,7 +186,7 @@ def reproduce(*arguments):
     return cli.main(["reproduce", *arguments])
 
 
-def test_a_full_run_writes_figure_data_verdict_and_readme(clone, capsys):
+def test_a_full_run_writes_figure_data_and_verdict(clone, capsys):
     assert reproduce(ORDER[0]) == 0
     stem = f"figures/{ORDER[0].replace('_', '-')}"
     for suffix in (".png", ".svg", ".csv", ".json"):
@@ -208,16 +200,11 @@ def test_a_full_run_writes_figure_data_verdict_and_readme(clone, capsys):
     printed = capsys.readouterr().out
     assert "published" in printed
     assert "reproduced" in printed
-    text = Path("README.md").read_text()
-    assert "**reproduced**" in text
-    assert "old" not in text
-    assert text.endswith("\nrest\n")
 
 
-def test_fast_runs_do_not_change_figures_and_readme(clone):
+def test_fast_runs_do_not_change_figures(clone):
     assert reproduce(ORDER[0], "fast=true") == 0
     assert [entry.name for entry in Path("figures").iterdir()] == ["fast"]
-    assert "old" in Path("README.md").read_text()
 
 
 def test_a_verdict_that_differs_from_the_recorded_one_is_reported(clone, capsys):
@@ -384,39 +371,11 @@ def test_script_and_figure_may_have_different_names(clone, capsys):
     other.write_text(clone().read_text().replace("zhang-four-cases", "something-else"))
     assert reproduce(str(other)) == 0
     assert Path("figures/something-else.png").is_file()
-    assert "figures/something-else.svg" in Path("README.md").read_text()
 
 
 def test_duplicate_arguments_run_once(clone, capsys):
     assert reproduce(ORDER[0], ORDER[0].replace("_", "-"), f"experiments/{ORDER[0]}.py", "workers=2") == 0
     assert "1 of 1 figures" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<!-- verdicts -->\nold\n",
-        "<!-- end of verdicts -->\nold\n<!-- verdicts -->\nrest IMPORTANT\n",
-        "<!-- verdicts -->\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n",
-    ],
-)
-def test_invalid_markers_do_not_change_the_readme(clone, capsys, text):
-    Path("README.md").write_text(text)
-    assert reproduce(ORDER[0]) == 1
-    assert "must each occur once" in capsys.readouterr().err
-    assert Path("README.md").read_text() == text
-    assert not list(Path().glob(".draft-*"))
-
-
-def test_the_readme_keeps_its_line_endings_and_mode(clone):
-    path = Path("README.md")
-    path.write_bytes(b"# A\r\n<!-- verdicts -->\r\n<!-- end of verdicts -->\r\nrest")
-    path.chmod(0o600)
-    assert reproduce(ORDER[0]) == 0
-    text = path.read_bytes()
-    assert b"**reproduced**" in text
-    assert text.count(b"\n") == text.count(b"\r\n")
-    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.slow
@@ -458,21 +417,12 @@ def test_ctrl_c_ends_the_processes(clone):
     assert not list(Path().rglob("*.png"))
 
 
-def test_the_table_and_the_gallery():
-    made = [
-        {"name": f"n{k}", "source": f"S{k}", "title": f"T | {k}", "arxiv": "", "checks": [
-            {"what": "a|b", "published": "1", "measured": "2", "why": "so", "verdict": "differs"}]}
-        for k in range(4)
-    ]  # fmt: skip
-    lines = markdown.verdict_table(made).splitlines()
-    assert len(lines) == 6
-    assert lines[2] == "| [S0](figures/n0.svg) | a\\|b | 1 | 2 | **differs**: so |"
-    assert markdown.verdict_counts(made) == "4 differ"
-    shown = markdown.gallery(made).splitlines()
-    assert shown[0] == "![T \\| 0](figures/n0.png)"
-    assert sum(line.count("![") for line in shown) == 4
-    assert {line.count(" | ") for line in shown if line.startswith("| ![")} == {1}
-    assert shown[-1].endswith(" | |")
+def test_the_count_of_verdicts():
+    def records(*verdicts):
+        return [{"checks": [{"verdict": verdict} for verdict in verdicts]}]
+
+    assert verdict_counts(4 * records("differs")) == "4 differ"
+    assert verdict_counts(records("reproduced", "differs", "reproduced")) == "2 reproduced, 1 differs"
 
 
 def test_labels_beside_a_panel_are_moved_apart():
@@ -545,22 +495,10 @@ def test_a_run_from_another_folder_writes_only_there(clone, tmp_path, monkeypatc
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     monkeypatch.setattr(scripts, "CLONE", tmp_path)
-    (tmp_path / "README.md").write_text("<!-- verdicts -->\nold\n<!-- end of verdicts -->\n")
-    before[tmp_path / "README.md"] = (tmp_path / "README.md").read_bytes()
     assert reproduce(ORDER[0], *arguments) == 0
     assert contents(tmp_path) == before
     folder = "other" if "out=other" in arguments else "figures/fast" if "fast=true" in arguments else "figures"
     assert sorted({str(path.parent.relative_to(elsewhere)) for path in contents(elsewhere)}) == [folder]
-
-
-def test_a_full_run_from_another_folder_does_not_change_the_readme_of_the_clone(clone, tmp_path, monkeypatch):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    script = tmp_path / "experiments" / f"{ORDER[0]}.py"
-    assert reproduce(str(script), f"out={tmp_path / 'figures'}") == 0
-    assert (tmp_path / f"figures/{ORDER[0].replace('_', '-')}.png").is_file()
-    assert "old" in (tmp_path / "README.md").read_text()
 
 
 def test_an_unrelated_folder_of_experiments_is_not_taken_for_the_scripts(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Recompute the published figures, each with its verdicts; update the tables of the README.
+"""Recompute the published figures, each with its verdicts.
 
   python -m quadsim reproduce                  all figures, into figures/
   python -m quadsim reproduce zhang_four_cases fast=true
@@ -45,7 +45,7 @@ def main(line: CommandLine) -> int:
     from quadsim.engine.solver import cores
     from quadsim.reproduce import scripts
     from quadsim.reproduce.markdown import verdict_counts
-    from quadsim.reproduce.records import read_others, read_records
+    from quadsim.reproduce.records import read_records
 
     workers = line.values.get("workers") or cores()
     paths = scripts.find(line.names)
@@ -87,12 +87,7 @@ def main(line: CommandLine) -> int:
         print_error(f"not as recorded: {change}")
     if twice:
         print_error(f"two scripts make {twice[0]}: one has overwritten the other")
-    updated = True
-    in_clone = folder.resolve() == home and Path.cwd() == home.parent  # elsewhere, nothing outside `folder` is written
-    if in_clone and made:
-        records, others = (read(home, skip_damaged=True) for read in (read_records, read_others))
-        updated = _update_readme(home.parent / "README.md", records, others)
-    return 1 if failed or changed or twice or not updated else 0
+    return 1 if failed or changed or twice else 0
 
 
 def _outcomes(paths: list[Path], make: Callable[..., Outcome], workers: int) -> Iterator[tuple[Path, Outcome]]:
@@ -166,26 +161,6 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for check in now["checks"]
         if then.get(check["what"], check["verdict"]) != check["verdict"]
     ]
-
-
-def _update_readme(readme: Path, made: list[dict[str, Any]], others: list[dict[str, Any]]) -> bool:
-    """Update the generated parts of the README; whether that succeeded."""
-    from quadsim import _artifacts
-    from quadsim.reproduce.markdown import update_readme
-
-    if not readme.is_file() or not made:
-        return True
-    try:
-        readme = readme.resolve()
-        text = readme.read_bytes().decode()
-        lines = "\r\n" if "\r\n" in text else "\n"
-        updated = update_readme(text.replace("\r\n", "\n"), made, others).replace("\n", lines)
-        if updated != text:
-            _artifacts.write_text(readme, updated)
-        return True
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or wrong markers
-        print_error(f"{readme.name} could not be updated: {getattr(error, 'strerror', None) or error}")
-        return False
 
 
 def _show(made: dict[str, Any], seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 Every sum runs over the coordinates in one fixed order of fused multiply-adds, whether one lane is computed or 32. So a
 lane's numbers are bit-identical whatever lanes run beside it, and on every machine with IEEE 754 arithmetic.
-docs/kernels.md has the speedup of each intrinsic.
+docs/architecture/decisions.md has the speedup of each intrinsic.
 
 Arrays hold the lanes of a coordinate side by side: coordinate i of lane k is at ``i * WIDTH + k``.
 """
