@@ -15,6 +15,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]
 import fences  # noqa: E402
+import generate  # noqa: E402
 import run_pages  # noqa: E402
 
 HTML = DOCS / "_build" / "html"
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--draft", action="store_true", help="warnings are no errors")
     parser.add_argument("--without-code", action="store_true", help="do not execute the code of the pages")
     options = parser.parse_args()
+    generate.write()
     errors = [] if options.without_code else run_pages.run(fences.pages())
     for error in errors:
         print(error, file=sys.stderr)

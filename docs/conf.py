@@ -23,6 +23,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
+default_role = "api"  # what single backticks mean in docstrings
 suppress_warnings: list[str] = []
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline", "attrs_block"]
@@ -41,6 +42,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "quadsim"
 html_static_path = ["_static"]
 html_css_files = ["quadsim.css"]
+html_js_files = ["tables.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
