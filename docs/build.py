@@ -14,6 +14,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]
+import check_site  # noqa: E402
 import fences  # noqa: E402
 import generate  # noqa: E402
 import run_pages  # noqa: E402
@@ -35,10 +36,11 @@ def main() -> int:
     # -E: pages quote data files, which Sphinx does not watch, so nothing is taken from an earlier build
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-j", "2", *strict, "-b", "html"]
     failed = subprocess.run([*command, "-d", str(DOCS / "_build/doctrees"), str(DOCS), str(HTML)]).returncode
-    if failed or errors:
-        return 1
+    faults = check_site.check(HTML) if (HTML / "index.html").is_file() else []
+    for fault in faults:
+        print(fault, file=sys.stderr)
     print(HTML / "index.html")
-    return 0
+    return int(bool(failed or errors or (faults and not options.draft)))
 
 
 if __name__ == "__main__":

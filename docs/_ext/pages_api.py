@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Iterable
@@ -51,25 +52,28 @@ def is_documented(value: Any) -> bool:
     return inspect.isclass(value) or inspect.isroutine(value)
 
 
+@functools.cache
 def documented() -> dict[str, Any]:
-    """All functions and classes of the reference by the name under which they are documented."""
-    found = {}
+    """All functions and classes of the reference by the name under which they are documented, each value once."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+
+    def add(path: str, value: Any) -> None:
+        if is_documented(value) and id(value) not in seen:
+            seen.add(id(value))
+            found[path] = value
+
     for name in quadsim.__all__:
-        if not inspect.ismodule(value := getattr(quadsim, name)):
-            found[f"quadsim.{name}"] = value
+        add(f"quadsim.{name}", getattr(quadsim, name))
     for name in (*TOP_LEVEL_MODULES, *OTHER_MODULES):
         module = module_of(name)
         for member in names_of(module):
-            value = getattr(module, member)
-            if is_documented(value) and not any(value is other for other in found.values()):
-                found[f"quadsim.{name}.{member}"] = value
+            add(f"quadsim.{name}.{member}", getattr(module, member))
     for package, entries in EXTENDED.items():
         for entry in entries:
             module_name, _, member = entry.partition(":")
             path = f"quadsim.{package}.{module_name}"
-            value = getattr(importlib.import_module(path), member)
-            if not any(value is other for other in found.values()):
-                found[f"{path}.{member}"] = value
+            add(f"{path}.{member}", getattr(importlib.import_module(path), member))
     return found
 
 

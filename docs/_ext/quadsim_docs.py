@@ -1,11 +1,13 @@
 """Sphinx extension of this documentation: roles, what executed fences show, and docstrings that are plain text.
 
-Roles: {fact}`name` is the text of a fact, {claim}`2b` a link to a claim of the ledger, {api}`quadsim.solve` a link to the
-reference if the name is documented. Docstrings use single backticks like {api}.
+Roles: {fact}`name` is the text of a fact, {claim}`2b` a link to a claim of the ledger, {api}`quadsim.solve` a link to
+the reference if the name is documented. Docstrings use single backticks like {api}.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 from pathlib import Path
@@ -68,6 +70,7 @@ class ApiRole(SphinxRole):
         return [reference], []
 
 
+@functools.cache
 def resolve(name: str) -> str | None:
     """The full name under which something is documented: `solve`, `qs.solve`, `theory.floor`, `BlockQuadratic.mu`."""
     name = name.removesuffix("()").removeprefix("qs.").removeprefix("quadsim.")
@@ -76,8 +79,12 @@ def resolve(name: str) -> str | None:
     if "." not in name and not name[:1].isupper():
         modules = modules[:1]  # `rate` may be anything; `theory.rate` is a function
     for prefix in modules:
-        if f"quadsim.{prefix}{name}" in objects:
-            return f"quadsim.{prefix}{name}"
+        path = f"quadsim.{prefix}{name}"
+        if path in objects:
+            return path
+        owner, _, member = path.rpartition(".")
+        if inspect.isclass(kind := objects.get(owner)) and getattr(vars(kind).get(member), "__doc__", None):
+            return path
     return None
 
 
