@@ -45,6 +45,7 @@ html_css_files = ["quadsim.css"]
 html_js_files = ["tables.js"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {page: [] for page in ("index", "gallery", "contributing", "changelog")}  # nothing below them
 html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 1,
@@ -52,6 +53,6 @@ html_theme_options = {
     "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "explanation/ledger": [], "explanation/verdicts": []},
     "navbar_end": ["theme-switcher"],
 }

@@ -115,7 +115,7 @@ def module_page(name: str, objects: dict[str, Any]) -> str:
 
 def autosummary(names: Iterable[str]) -> str:
     """A table of names with summaries; names are relative to the current module."""
-    return "\n".join([".. autosummary::", "", *(f"   {name}" for name in names)]) + "\n"
+    return "\n".join([".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names)]) + "\n"
 
 
 def pages() -> dict[str, str]:
@@ -135,6 +135,11 @@ def pages() -> dict[str, str]:
     return made | {"reference/api.md": index(top)}
 
 
+def _titled(path: str) -> str:
+    """The entry of a page in a toctree: in the sidebar names have no prefix."""
+    return f"{path.removeprefix('quadsim.')} <api/{path}>"
+
+
 def index(top: dict[str, Any]) -> str:
     """The table of contents of the API."""
     homes = quadsim._HOMES  # type: ignore[attr-defined]
@@ -142,12 +147,12 @@ def index(top: dict[str, Any]) -> str:
     for package, title in GROUPS.items():
         own = [path for path in top if homes.get(path.partition(".")[2], "optimizers").split(".")[0] == package]
         parts += [f"## {title}\n", "```{eval-rst}\n" + autosummary(own) + "```\n"]
-        parts.append(markdown.toctree((f"api/{path}" for path in own), hidden=""))
+        parts.append(markdown.toctree((_titled(path) for path in own), hidden=""))
     parts.append("## Modules\n")
     for name in (*TOP_LEVEL_MODULES, *OTHER_MODULES):
         summary = " ".join((inspect.getdoc(module_of(name)) or "").partition("\n\n")[0].split())
         parts.append(f"- {{doc}}`quadsim.{name} <api/quadsim.{name}>`: {markdown.prose(summary)}")
     parts.append("- {doc}`api/extending`: what contributors call or subclass\n")
-    modules = [f"api/quadsim.{name}" for name in (*TOP_LEVEL_MODULES, *OTHER_MODULES)]
+    modules = [_titled(f"quadsim.{name}") for name in (*TOP_LEVEL_MODULES, *OTHER_MODULES)]
     parts.append(markdown.toctree([*modules, "api/extending"], hidden=""))
     return "\n".join(parts)

@@ -62,7 +62,6 @@ def overview() -> str:
     rows = [
         (
             f"[{name}](#optimizer-{name})",
-            f"{{api}}`quadsim.{kind.__name__}`",
             group_of(kind),
             "yes" if kind.has_closed_form() else "no",
             ", ".join(kind.invariances),
@@ -71,8 +70,8 @@ def overview() -> str:
         for name, kind in OPTIMIZERS.items()
         if not kind.user_defined
     ]
-    columns = ("name", "class", "kind", "closed form", "invariances", "reference")
-    return markdown.table(columns, rows, "sortable")
+    columns = ("name", "kind", "closed form", "invariances", "reference")
+    return markdown.table(columns, rows, "sortable stacked")
 
 
 def entry(name: str, kind: type[Optimizer]) -> str:

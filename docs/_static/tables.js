@@ -54,7 +54,10 @@ function prepare(table) {
   controls.append(input);
   heads.forEach((head, column) => {
     const name = head.textContent.trim();
-    for (const row of rows) row.cells[column].dataset.name = name;
+    for (const row of rows) {
+      row.cells[column].dataset.name = name;
+      row.cells[column].classList.toggle("empty", value(row, column) === "");
+    }
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
