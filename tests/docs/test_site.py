@@ -1,0 +1,171 @@
+"""Links between pages; the check of the built site, and the build itself."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import check_site
+import fences
+import generate
+import pytest
+
+LINK = re.compile(r"(?<!\\)\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+ARXIV = re.compile(r"arxiv\.org/abs/(\d{4}\.\d{4,5})")
+TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
+PAGES = [page for page in fences.pages() if page.is_relative_to(fences.DOCS)]
+VISITED = ("index", "reference/optimizers", "explanation/verdicts", "explanation/heterogeneity", "gallery")
+
+
+def generated():
+    """The paths of generated pages; those of the API, which need torch to be written, by their names."""
+    return {fences.DOCS / name for name in generate.pages(without=["pages_api"])} | {fences.DOCS / "reference/api.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=fences.name_of)
+def test_links_to_files_exist(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        path = (page.parent / target).resolve()
+        assert path.exists() or path in generated(), target
+
+
+def test_every_page_is_in_one_table_of_contents():
+    """Pages of the API are listed in reference/api.md, which test_reference.py checks."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    texts |= {fences.DOCS / name: text for name, text in generate.pages(without=["pages_api"]).items()}
+    listed = []
+    for page, text in texts.items():
+        for block in TOCTREE.findall(text):
+            for line in block.splitlines():
+                if line and not line.startswith(":"):
+                    entry = line.partition("<")[2].rstrip(">") or line
+                    listed.append(
+                        (page.parent / entry.removesuffix(".md")).resolve().relative_to(fences.DOCS).as_posix()
+                    )
+    pages = {page.relative_to(fences.DOCS).with_suffix("").as_posix() for page in texts if page.suffix == ".md"}
+    pages = {page for page in pages if not page.startswith("reference/api")} - {"index"}
+    assert sorted(page for page in listed if not page.startswith("reference/api")) == sorted(pages)
+
+
+def test_papers_that_pages_link_to_are_known_to_the_project():
+    """An arXiv number in the documentation also stands in the code, an experiment or a record of a figure."""
+    sources = [*fences.ROOT.glob("quadsim/**/*.py"), *fences.ROOT.glob("experiments/*.py")]
+    sources += fences.ROOT.glob("figures/*.json")
+    known = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    for page in fences.pages():
+        for number in ARXIV.findall(page.read_text(encoding="utf-8")):
+            assert number in known, f"{page}: {number}"
+
+
+HOME = '<html><body id="top"><a href="other.html#part">x</a><a href="#top">y</a><img src="a.svg"></body></html>'
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A small site without faults."""
+    (tmp_path / "index.html").write_text(HOME)
+    (tmp_path / "other.html").write_text('<p id="part"><a href="https://arxiv.org/abs/2402.16788">paper</a></p>')
+    (tmp_path / "a.svg").write_text("<svg/>")
+    (tmp_path / "style.css").write_text("p { background: url(a.svg) }")
+    (tmp_path / "code.js").write_text('// see https://example.org\nconst here = "https://example.org";')
+    return tmp_path
+
+
+def test_a_site_without_faults(site):
+    assert check_site.check(site) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("index.html", HOME.replace("other.html#part", "absent.html"), "index.html: absent.html does not exist"),
+        ("index.html", HOME.replace("#part", "#no"), "index.html: other.html#no has no such anchor"),
+        ("index.html", HOME.replace("#top", "#no"), "index.html: #no has no such anchor"),
+        ("index.html", HOME.replace("a.svg", "b.svg"), "index.html loads b.svg, which does not exist"),
+        (
+            "index.html",
+            HOME.replace("a.svg", "https://example.org/a.svg"),
+            "index.html loads https://example.org/a.svg",
+        ),
+        ("index.html", '<script src="//example.org/x.js"></script>', "index.html loads //example.org/x.js"),
+        ("index.html", '<link rel="stylesheet" href="https://x.org/a.css">', "index.html loads https://x.org/a.css"),
+        ("index.html", '<p style="background: url(https://x.org/a.png)">', "https://x.org/a.png"),
+        ("index.html", '<a href="https://made-up.example/x">x</a>', "made-up.example/x has no known form"),
+        ("style.css", "@import 'https://x.org/a.css';", "style.css loads https://x.org/a.css"),
+        ("style.css", "p { background: url(//x.org/a.png) }", "style.css loads //x.org/a.png"),
+        ("code.js", 'fetch("https://x.org/data")', "code.js loads https://x.org/data"),
+    ],
+)
+def test_a_fault_is_found(site, file, text, fault):
+    (site / file).write_text(text)
+    found = check_site.check(site)
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+def test_an_empty_site_is_a_fault(tmp_path):
+    assert check_site.check(tmp_path) == [f"{tmp_path} has no pages"]
+
+
+@pytest.fixture(scope="module")
+def built():
+    """The site, built as a reader would; it needs the extras docs and torch, and node."""
+    for module in ("sphinx", "torch"):
+        pytest.importorskip(module)
+    if not shutil.which("node"):
+        pytest.skip("node, which renders formulas, is not installed")
+    offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    command = [sys.executable, str(fences.DOCS / "build.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **offline})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    return fences.DOCS / "_build" / "html"
+
+
+@pytest.mark.slow
+def test_the_built_site_has_no_faults(built):
+    assert check_site.check(built) == []
+
+
+@pytest.mark.slow
+def test_formulas_are_rendered(built):
+    text = (built / "explanation/heterogeneity.html").read_text(encoding="utf-8")
+    assert "<math" in text
+    assert "katex-error" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_in_a_browser(built, width):
+    """No request leaves the site, no script fails, no page is wider than the window, tables sort and filter."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        requests, errors = [], []
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        for name in VISITED:
+            page.goto((built / f"{name}.html").as_uri())
+            page.wait_for_timeout(200)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert not [url for url in requests if not url.startswith(("file:", "data:"))]
+        assert errors == []
+
+        page.goto((built / "explanation/verdicts.html").as_uri())
+        shown = "document.querySelectorAll('table.sortable tbody tr:not([hidden])').length"
+        all_rows = page.evaluate(shown)
+        page.select_option(".table-controls select[aria-label='filter the rows by verdict']", "differs")
+        assert 0 < page.evaluate(shown) < all_rows
+        texts = "[...document.querySelectorAll('table.sortable tbody tr')].map(row => row.cells[1].textContent.trim())"
+        page.evaluate("document.querySelectorAll('table.sortable th button')[1].click()")
+        ascending = page.evaluate(texts)
+        page.evaluate("document.querySelectorAll('table.sortable th button')[1].click()")
+        assert page.evaluate(texts) == ascending[::-1] or len(set(ascending)) < len(ascending)
+        assert ascending[0] == page.evaluate(f"{texts}.sort((a, b) => a.localeCompare(b, 'en', {{numeric: true}}))[0]")
+        browser.close()
