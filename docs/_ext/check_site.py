@@ -61,7 +61,7 @@ class Page(HTMLParser):
             if name in values:
                 parts = values[name].split(",") if name == "srcset" else [values[name]]
                 self.loads += [part.split()[0] for part in parts if part.split()]
-        self.loads += CSS_LOAD.findall(values.get("style", "")) and [values["style"]]
+        self.loads += [url for match in CSS_LOAD.findall(values.get("style", "")) for url in match if url]
 
 
 def check(folder: Path) -> list[str]:
