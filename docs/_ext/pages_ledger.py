@@ -12,7 +12,6 @@ from quadsim._format import scientific
 from quadsim.claims import document
 from quadsim.claims.ledger import LEDGER, section
 from quadsim.reproduce import records
-from quadsim.reproduce.markdown import verdict_counts
 
 PROOF_LABELS = {"FALSE": "Counterexample", "TESTED": "Reason", "PAPER": "Result"}
 STATUSES = {
@@ -132,9 +131,9 @@ def verdicts() -> str:
     return "\n".join(
         [
             "# Verdicts on published figures\n",
-            f"Each row compares a published statement with a measurement: {verdict_counts(found)}. Rows that cite the "
-            "ledger compare with this project's own claims. The verdicts are computed from the data stored with each "
-            "figure ([gallery](../gallery.md)) by the script that draws it.\n",
+            "Each row compares a published statement with a measurement. Rows that cite the ledger compare with this "
+            "project's own claims. The verdicts are computed from the data stored with each figure "
+            "([gallery](../gallery.md)) by the script that draws it.\n",
             "Click on the head of a column to sort by it.\n",
             markdown.table(columns, rows, "sortable stacked"),
         ]

@@ -165,6 +165,6 @@ def test_pages_in_a_browser(built, width):
         texts = "[...document.querySelectorAll('table.sortable tbody tr')].map(row => row.cells[1].textContent.trim())"
         for relation in ("<= 0", ">= 0"):  # the first click sorts upwards, the second one downwards
             page.evaluate("document.querySelectorAll('table.sortable th button')[1].click()")
-            pairs = f"{texts}.every((x, i, all) => i === 0 || all[i - 1].localeCompare(x, 'en', {{numeric: true}}) {relation})"
-            assert page.evaluate(pairs)
+            order = "all[i - 1].localeCompare(x, 'en', {numeric: true})"
+            assert page.evaluate(f"{texts}.every((x, i, all) => i === 0 || {order} {relation})")
         browser.close()
