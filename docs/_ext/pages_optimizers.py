@@ -43,7 +43,7 @@ def allowed(field: Field[Any]) -> str:
 
 
 def descriptions(kind: type[Optimizer]) -> dict[str, str]:
-    """What the Parameters section of the docstring says of each setting; names may share an entry."""
+    """The first sentence on each setting in the Parameters section of the docstring; names may share an entry."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(vars(base).get("__doc__") or "")
@@ -55,7 +55,7 @@ def descriptions(kind: type[Optimizer]) -> dict[str, str]:
                 found |= dict.fromkeys(names, "")
             else:
                 found |= {name: f"{found[name]} {line.strip()}".strip() for name in names}
-    return found
+    return {name: re.split(r"(?<=[.!)])\s+(?=[A-Z])", text)[0] for name, text in found.items()}
 
 
 def overview() -> str:

@@ -27,6 +27,7 @@ from quadsim.claims.ledger import LEDGER
 
 logger = logging.getLogger(__name__)
 _COMMENT = re.compile(r"<!--\s*(show|not executed):\s*(.*?)\s*-->", re.DOTALL)
+_MARKUP = re.compile(r"(?<!\\)(?:\||(?<=\w)_(?!\w)|(?<=tcp:)//|(?<=tls:)//)")  # in a docstring
 _LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 Nodes = tuple[list[nodes.Node], list[nodes.system_message]]
 
@@ -126,13 +127,13 @@ class ShowOutputs(SphinxTransform):
 
 
 def escape_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text, read in consoles: |m| is no substitution, and w_ no reference."""
+    """Docstrings are plain text, read in consoles: |m| is no substitution, w_ no reference, tcp:// no link."""
     example = False
     for number, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example:
             parts = _LITERAL.split(line)
-            parts[::2] = [re.sub(r"(?<!\\)(\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+            parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
             lines[number] = "".join(parts)
 
 

@@ -69,7 +69,7 @@ def test_descriptions_of_settings_are_read_from_the_docstring():
         ----------
         lr : float
             The learning
-            rate.
+            rate. By default the best one.
         a, b : float
             Both.
 
