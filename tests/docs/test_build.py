@@ -1,4 +1,4 @@
-"""The site builds offline: all code of the pages runs, there is no warning and no broken link; it works in a browser."""
+"""The site builds offline: all code runs, there is no warning and no broken link; it works in a browser."""
 
 import os
 import shutil
