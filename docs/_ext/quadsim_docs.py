@@ -27,7 +27,7 @@ from quadsim.claims.ledger import LEDGER
 
 logger = logging.getLogger(__name__)
 _COMMENT = re.compile(r"<!--\s*(show|not executed):\s*(.*?)\s*-->", re.DOTALL)
-_MARKUP = re.compile(r"(?<!\\)(?:\||(?<=\w)_(?!\w)|(?<=tcp:)//|(?<=tls:)//)")  # in a docstring
+_MARKUP = re.compile(r"(?<!\\)(?:\||(?<=\w)_(?!\w)|\b(?:tcp|tls)://)")  # in a docstring
 _LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 Nodes = tuple[list[nodes.Node], list[nodes.system_message]]
 
