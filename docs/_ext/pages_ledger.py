@@ -141,7 +141,7 @@ def verdicts() -> str:
 
 
 def pages() -> dict[str, str]:
-    rows = sorted(findings(), key=lambda row: list(LEDGER).index(row["claim"]))
+    rows = findings()
     made = {"explanation/ledger.md": index(rows), "explanation/ledger/status.md": by_status(rows)}
     for number in map(int, document.SECTIONS):
         own = [row for row in rows if section(LEDGER[row["claim"]]) == number]

@@ -1,7 +1,7 @@
 // Tables of the class "sortable": sort by a click on a head, filter by a text and by the words of a column.
 "use strict";
 
-const MAX_WORDS = 6; // a column with so few different texts gets a menu
+const MAX_WORDS = 12; // a column with so few different texts gets a menu
 
 function value(row, column) {
   return row.cells[column].textContent.trim();
