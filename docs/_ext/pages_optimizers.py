@@ -88,12 +88,10 @@ def entry(name: str, kind: type[Optimizer]) -> str:
         "Reference": markdown.escape(kind.reference),
     }
     rows = [
-        (f"`{name}.{field.name}`", default(field), allowed(field), markdown.prose(said.get(field.name, "")))
+        [f"`{name}.{field.name}`", default(field), allowed(field), markdown.prose(said.get(field.name, ""))]
         for field in fields(kind)
     ]
-    columns = ("setting", "default", "values", "meaning")
-    if not any(row[-1] for row in rows):
-        rows, columns = [row[:-1] for row in rows], columns[:-1]
+    columns = ["setting", "default", "values", "meaning"]
     parts = [f"(optimizer-{name})=", f"### {name}\n", markdown.prose(formula) + "\n"]
     parts.append("\n".join(f"- {title}: {text}" for title, text in facts.items() if text) + "\n")
     return "\n".join([*parts, markdown.table(columns, rows)])

@@ -20,6 +20,7 @@ import tempfile
 import traceback
 import types
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fences
@@ -108,7 +109,7 @@ def _save(fence: Fence, page: Path, printed: str, namespace: dict[str, object], 
     (out / f"{fence.number}.alt").write_text(_alt_text(figure), encoding="utf-8")
 
 
-def _alt_text(figure: object) -> str:
+def _alt_text(figure: Any) -> str:
     """The title of a figure, or those of its axes."""
     titles = [figure.get_suptitle(), *(axes.get_title(loc) for axes in figure.axes for loc in ("left", "center"))]
     return " ".join("; ".join(dict.fromkeys(title for title in titles if title)).split()) or "figure"
