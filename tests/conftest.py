@@ -27,7 +27,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MAX_KERNELS = 30  # of the default tests (`-m "not slow"`); each takes seconds to compile
 KERNEL_LOG = "QUADSIM_TEST_KERNELS"  # environment variable: the folder of locks and of the list of kernels used
-ONE_WORKER = {"tests/sweeps/test_fingerprints.py"}  # files whose fixtures take longer than their tests
+ONE_WORKER = {  # files whose fixtures take longer than their tests
+    "tests/docs/test_build.py",
+    "tests/sweeps/test_fingerprints.py",
+}
 
 
 class _Scheduler(LoadScopeScheduling):
