@@ -131,7 +131,8 @@ def _separated(key: Key, text: str) -> tuple[str, str] | None:
 def _listed(key: Key, text: str) -> tuple[str, str] | None:
     """`10;100`, `10 100`, `0..9,20`."""
     if key.kind in ("real", "whole", "numbers", "case"):
-        items = list(filter(None, re.split(r"[;|/\s]+", text)))
+        separators = r"[;|\s]+" if "." in key.name else r"[;|/\s]+"  # block-gd.lr=0.1/0.01 has a rate for each block
+        items = list(filter(None, re.split(separators, text)))
         thousands = re.fullmatch(r"\d{1,3}(\s000)+", text)
         if len(items) > 1 and not thousands and all(map(NUMBER.fullmatch, items)):
             return (",".join(items), "a list is written a,b")

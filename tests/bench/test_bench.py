@@ -198,7 +198,7 @@ BAD = [
     ("sizes=1x4096", "block size must be a whole number from 1 to 2048, got 4096"),
     ("sizes=999999999x9", "sizes=999999999x9 has 80999999919 entries, and 33554432 are the most"),
     ("sizes=3x3,3x3", "sizes names 3x3 twice"),
-    ("sizes=3x3,", "sizes has an empty item"),
+    ("sizes=3x3,", "a list is written a,b: write python -m quadsim bench sizes=3x3"),
     ("optimizers=sgd", "unknown optimizer 'sgd': did you mean gd? allowed are gd, adam"),
     ("lanes=0", "lanes must be a whole number from 1 to 1024, got 0"),
     ("lanes=1.5", "lanes must be a whole number, got '1.5'"),

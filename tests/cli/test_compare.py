@@ -258,7 +258,7 @@ BAD = [
     ("compare case=3 adam.lr=0.1,x", "adam.lr must be a number such as 5000 or 1e-6, got 'x'"),
     ("compare case=3 adam.betas=0.1,0.2", "write python -m quadsim compare case=3 adam.beta1=0.1 adam.beta2=0.2"),
     ("compare case=3 adam.beta2=0.9,2", "adam.beta2 must be a finite number"),
-    ("compare case=3 sgd.lr=0.1,0.2", "sgd.lr=0.1 requires sgd among optimizers=gd,adam"),
+    ("compare case=3 sgd.lr=0.1,0.2", "sgd is not among the optimizers: write python"),
     ("compare case=3 objective=loss", "unknown objective 'loss'"),
     ("compare case=3 tol=1e-3", "tol=0.001 requires objective=steps-to-tol"),
     ("compare case=3 objective=steps-to-tol tol=0", "tol must be a finite number above 0 and below 1, got 0"),

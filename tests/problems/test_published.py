@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from quadsim.engine.table import read_csv
@@ -59,8 +60,27 @@ def test_the_verdicts_are_those_of_the_record(record):
     assert of["Case 2"] == of["Case 4"] == "GD about as fast as Adam"
 
 
+def fair_gaps(baseline, adam):
+    """The median gaps after 1,000 steps without noise, Case 1 to 4."""
+    table = pd.read_csv(FIGURES / "four-cases-fairly.csv", keep_default_na=False)
+    rows = table[(table["noise"] == "none") & (table["horizon"] == 1_000)].set_index(["baseline", "adam"])
+    rows = rows.loc[(baseline, adam)].sort_values("cases")
+    return [rows[column].iloc[pair] for pair in (0, 1) for column in ("gap_differ", "gap_alike")]
+
+
+@pytest.mark.parametrize(
+    ("text", "methods"),
+    [("ahead of GD by", ("plain", "adam-0.9-0.999")), ("ahead of heavy ball by", ("momentum", "adam-best"))],
+)
+def test_the_fair_comparison_is_that_of_the_record(text, methods):
+    numbers = ", ".join(f"{gap:.1f}".replace("-", "−") for gap in fair_gaps(*methods))
+    assert f"{text} {numbers}" in published.FAIRLY
+    others = ", ".join(f"{gap:.1f}".replace("-", "−") for gap in fair_gaps("nesterov", methods[1]))
+    assert others not in published.FAIRLY  # the check can fail
+
+
 def test_a_line_is_for_the_published_problems_only():
     assert published.notes(["case 2"]) == [published.CASE_2]
-    assert published.notes(["case 1", "case 2"]) == [published.CASES]
+    assert published.notes(["case 1", "case 2"]) == [published.CASES, published.FAIRLY]
     for problems in ([], ["case 3", "case 4"], ["case 2, kappa 100"], ["own spectrum"]):
         assert published.notes(problems) == []
