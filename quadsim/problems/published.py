@@ -17,9 +17,9 @@ CASES = (
     "agree; on Case 2 Adam takes 6.6 times as long, and 6 of 40 ways to draw the eigenvalues agree in Cases 1 and 2"
 )
 FAIRLY = (
-    "People use neither GD without momentum nor Adam with β2 = 1. With every method tuned alike on other draws, after 1,000 "
-    "steps (decades of loss, medians of 50 draws): Adam (0.9, 0.999) ahead of GD by 25.5, 1.5, 25.9, 5.1 on Cases 1 to 4, "
-    "the best Adam ahead of heavy ball by 7.2, −15.6, 8.5, −12.0"
+    "People use neither GD without momentum nor Adam with β2 = 1. With every method tuned alike on other draws, after "
+    "1,000 steps (decades of loss, medians of 50 draws): Adam (0.9, 0.999) ahead of GD by 25.5, 1.5, 25.9, 5.1 on "
+    "Cases 1 to 4, the best Adam ahead of heavy ball by 7.2, −15.6, 8.5, −12.0"
 )
 
 

@@ -465,7 +465,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
         "engine=compiled",
         "gd.lr=1e-9",
         "tol=0",
-        "max_steps=5e7",
+        "max_steps=2e8",
         f"out={tmp_path}",
     ]
     done = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave, env=os.environ | {"TERM": "xterm"})

@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from quadsim.engine.table import read_csv
@@ -62,7 +61,7 @@ def test_the_verdicts_are_those_of_the_record(record):
 
 def fair_gaps(baseline, adam):
     """The median gaps after 1,000 steps without noise, Case 1 to 4."""
-    table = pd.read_csv(FIGURES / "four-cases-fairly.csv", keep_default_na=False)
+    table = read_csv(FIGURES / "four-cases-fairly.csv", keep_default_na=False)
     rows = table[(table["noise"] == "none") & (table["horizon"] == 1_000)].set_index(["baseline", "adam"])
     rows = rows.loc[(baseline, adam)].sort_values("cases")
     return [rows[column].iloc[pair] for pair in (0, 1) for column in ("gap_differ", "gap_alike")]
