@@ -33,8 +33,9 @@ def main() -> int:
         print(error, file=sys.stderr)
     shutil.rmtree(HTML, ignore_errors=True)
     strict = [] if options.draft else ["-W", "--keep-going"]
-    # -E: pages quote data files, which Sphinx does not watch, so nothing is taken from an earlier build
-    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-j", "2", *strict, "-b", "html"]
+    # -E: pages quote data files, which Sphinx does not watch, so nothing is taken from an earlier build. One process:
+    # a worker of -j would leave the node server that renders its formulas running
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", *strict, "-b", "html"]
     failed = subprocess.run([*command, "-d", str(DOCS / "_build/doctrees"), str(DOCS), str(HTML)]).returncode
     faults = check_site.check(HTML) if (HTML / "index.html").is_file() else []
     for fault in faults:
