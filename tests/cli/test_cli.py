@@ -465,7 +465,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
         "engine=compiled",
         "gd.lr=1e-9",
         "tol=0",
-        "max_steps=2e8",
+        "max_steps=1.5e8",
         f"out={tmp_path}",
     ]
     done = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave, env=os.environ | {"TERM": "xterm"})
@@ -483,5 +483,5 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
     os.close(master)
     assert done.returncode == 0
     assert b"GD" in shown
-    assert b"50,000,000" in shown
+    assert b"150,000,000" in shown
     assert b"\x1b" not in out
