@@ -24,6 +24,13 @@ for _case in (1, 2, 3, 4):
 
 
 @fact
+def fair_headline() -> str:
+    """The title of the figure, as the second half of a sentence."""
+    title = record("four-cases-fairly")["title"]
+    return title[0].lower() + title[1:]
+
+
+@fact
 def claims() -> str:
     counts = table("ledger")["status"].value_counts()
     return f"{counts.sum()} claims, {counts['PROVED']} with a proof and {counts['FALSE']} refuted"
