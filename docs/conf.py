@@ -6,7 +6,13 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]
 
+from sphinxcontrib import katex  # noqa: E402
+
 import quadsim  # noqa: E402
+
+# Over a Unix socket the extension may connect before node listens, and fails; over a loopback port it tries again.
+katex.KaTeXServer.start_server_process = katex.KaTeXServer.start_network_socket
+katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60.0  # seconds, for a busy machine
 
 project = "quadsim"
 author = "quadsim developers"
