@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadsim import keys
@@ -28,6 +28,17 @@ def draws(values: Mapping[str, Any]) -> list[Callable[[int], BlockQuadratic]]:
 
     given = problem_keys(values)
     return [draw({**given, "case": case}) for case in given.get("case", [None])]
+
+
+def kappa_notes(draws: Iterable[Callable[[int], BlockQuadratic]], seeds: Sequence[int]) -> Iterator[str]:
+    """How the eigenvalues of each problem got their condition number, if they were mapped to it."""
+    from dataclasses import replace
+
+    for draw in draws:
+        first, last = draw(seeds[0]), draw(seeds[-1])
+        if made := first.kappa_map:
+            same = last.kappa_map == made  # otherwise each draw had its own condition number before
+            yield f"{first.name.capitalize()}: {made if same else replace(made, kappa_from=None)}"
 
 
 def optimizers(line: CommandLine, settings: Mapping[str, str] | None = None) -> list[Optimizer]:

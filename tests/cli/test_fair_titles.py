@@ -67,3 +67,17 @@ def test_rows_of_a_sweep_say_where_rates_come_from(tmp_path, capsys):
         assert ("lr from" in out) == marked
         assert [row[2] for row in rows] == (["theory", "default"] * 2 if marked else ["2"] * 4)
         assert ("seed=0..1" in out.partition("compare tunes")[2]) is False, "two draws show no difference"
+
+
+@pytest.mark.parametrize("words", ["compare", "tune", "cases"])
+def test_stretched_problems_say_so(command, words):
+    """Cases 1 and 2 are mapped to their condition number, Cases 3 and 4 have it."""
+    options = "optimizers=gd,signgd seed=0..5 max_steps=5" + (
+        "" if words == "cases" else " refine=0 extend=0 lrs=1e-4,1e-3"
+    )
+    code, out, err = command(words, "case=1,3", *options.split())
+    assert code == 0, err
+    flat = " ".join(out.split())
+    assert "Case 1: eigenvalues mapped affinely" in flat
+    assert "to κ = 5000" in flat
+    assert "Case 3: eigenvalues" not in flat

@@ -70,8 +70,14 @@ def main(line: CommandLine) -> None:
     }
     title = "; ".join(" ".join(text.split()) for text in titles.values())
     result: dict[str, Any] = {"title": title, "seed": seeds, "cases": rows, **fair.result(found, choice)}
+    result["kappa_maps"] = list(reading.kappa_notes(draws, seeds))
     outputs.save(line, figures, tables, result)
-    notes = [*published.notes(list(titles)), *fair.notes(found, options["tol"]), fair.offer(line, by_origin)]
+    notes = [
+        *result["kappa_maps"],
+        *published.notes(list(titles)),
+        *fair.notes(found, options["tol"]),
+        fair.offer(line, by_origin),
+    ]
 
     def show(screen: Any) -> None:
         screen.print(_table(rows))

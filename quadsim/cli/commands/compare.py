@@ -57,7 +57,8 @@ def main(line: CommandLine) -> None:
                 for number, draw in enumerate(draws)
             ]
         )
-    result = _result(comparisons)
+    stretched = list(reading.kappa_notes(draws, seeds))
+    result = _result(comparisons) | {"kappa_maps": stretched}
     profile = _profile(comparisons) if line.values["profile"] else None
     if profile is not None:
         result["profile"] = outputs.records(profile["shares"])
@@ -65,6 +66,8 @@ def main(line: CommandLine) -> None:
 
     def show(screen: Any) -> None:
         compare_report.show_comparisons(screen, comparisons)
+        for note in stretched:
+            screen.print(note, soft_wrap=True)
         if profile is not None:
             compare_report.show_profile(screen, result["profile"], comparisons)
 

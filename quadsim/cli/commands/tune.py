@@ -61,5 +61,12 @@ def main(line: CommandLine) -> None:
     figure = plots.sensitivity(tried, objective=protocol.objective, titles=titles, caption=caption)
     result: dict[str, Any] = {"objective": protocol.objective, "max_steps": protocol.max_steps, "seed": seeds}
     result["tuned"] = [outputs.plain(row) for row in rows]
+    result["kappa_maps"] = list(reading.kappa_notes(draws, seeds))
     outputs.save(line, figure, {"": pd.DataFrame(rows), "-tried": tried}, result)
-    outputs.report(line, result, lambda screen: compare_report.show_tuned(screen, rows, tuned, protocol))
+
+    def show_result(screen: Any) -> None:
+        compare_report.show_tuned(screen, rows, tuned, protocol)
+        for note in result["kappa_maps"]:
+            screen.print(note, soft_wrap=True)
+
+    outputs.report(line, result, show_result)
