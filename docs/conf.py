@@ -60,5 +60,6 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "explanation/ledger": [], "explanation/verdicts": []},
+    "navbar_persistent": ["search-button"],  # an icon: a field does not fit on one line with the links
     "navbar_end": ["theme-switcher"],
 }

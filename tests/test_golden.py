@@ -3,10 +3,11 @@
 The table was computed by the commit before the packages were arranged as they are. A change that alters a bit of it
 changes results, and is declared in the changelog; `python tests/test_golden.py` then rewrites the table.
 
-What the bits depend on. Compiled kernels use IEEE additions, multiplications, divisions and square roots in a fixed
-order, without FMA and reassociation: from the same matrices they give the same bits on every processor. The matrices
-and the closed forms go through LAPACK and BLAS (OpenBLAS selects its code by the processor); the schedules, laws and
-closed forms through numpy's exp, log and cos (selected by the processor, too). `machine_bits` computes a few of these.
+What the bits depend on. Compiled kernels use IEEE additions, multiplications, divisions, square roots and the fused
+multiply-adds of `simd.py` in a fixed order, without contraction and reassociation: from the same matrices they give
+the same bits on every processor. The matrices and the closed forms go through LAPACK and BLAS (OpenBLAS selects its
+code by the processor); the schedules, laws and closed forms through numpy's exp, log and cos (selected by the
+processor, too). `machine_bits` computes a few of these.
 Where it gives what is stored in the table, every value must be the same to the last bit. Elsewhere (with OpenBLAS's
 SkylakeX kernels, say) whole numbers and words must be the same, and floats but for the components of the final error
 agree to `PORTABLE_TOL`; four entries of methods that amplify rounding have a "portable_tol" of their own. A slow test

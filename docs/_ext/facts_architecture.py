@@ -2,9 +2,23 @@
 
 from functools import partial
 
+import fences
 import pandas as pd
 from facts import digits, fact, table
 from facts_howto import one, register
+
+
+@fact
+def not_executed() -> str:
+    """The blocks of all pages that are not executed, with their reasons."""
+    skipped = [
+        f"{fences.name_of(page)} ({fence.not_executed})"
+        for page in fences.pages()
+        for fence in fences.of(page)
+        if fence.not_executed
+    ]
+    return f"Not run are {len(skipped)} blocks: {'; '.join(skipped)}."
+
 
 VARIANTS = {
     "loops": "row product: loops",

@@ -1,6 +1,6 @@
 """Facts of the page of surprising findings: what was published, what was measured, the verdict and the reason."""
 
-from facts import FIGURES, fact, record
+from facts import FIGURES, fact, record, table
 from facts_learn import TUNED, check, found, tuned_steps
 
 CHECKS = {  # name of the facts: figure, the text in the first column of its verdict, and the columns that are quoted
@@ -64,6 +64,50 @@ def recipes_agree():
 
 
 @fact
+def recipes_similar():
+    return found(r"; (\d+) agree if GD and Adam must be similar in Case 2", recipes())
+
+
+def mapped_recipes():
+    """The recipes that map eigenvalues onto [1, 5000], with GD's median over Adam's; an error without a median."""
+    rows = table("recipes").query("map != 'unshifted'")
+    rows = rows.assign(ratio=rows["gd_median"] / rows["adam_median"])
+    if rows["ratio"].isna().any():
+        raise ValueError("figures/recipes.csv has recipes without medians: say so in the text")
+    return rows
+
+
+@fact
+def recipes_case_2():
+    """An error if Adam is ahead by a factor 2 under any recipe."""
+    ratios = mapped_recipes().query("case == 2")["ratio"]
+    if ratios.max() >= 2:
+        raise ValueError("Adam is ahead of GD by a factor 2 in Case 2 under some recipe")
+    similar = int((ratios > 0.5).sum())
+    return (
+        f"under {similar} of {len(ratios)} recipes the medians of GD and Adam are within a factor 2, under the "
+        f"other {len(ratios) - similar} Adam is further behind"
+    )
+
+
+@fact
+def recipes_by_kind():
+    """An error unless agreement with the paper is what the text says, for every recipe."""
+    faster = mapped_recipes().assign(faster=lambda rows: rows["ratio"] >= 2)
+    agrees = faster.pivot(index=["rule", "sign", "map"], columns="case", values="faster")
+    agrees = (agrees[1] & ~agrees[2]).rename("agrees").reset_index()
+    cut = agrees["rule"].str.startswith(("leading", "above"))
+    yes, no = agrees[cut & (agrees["sign"] == "magnitude")], agrees[agrees["sign"] == "signed"]
+    ritz = agrees[agrees["rule"] == "ritz"]
+    if not yes["agrees"].all() or no["agrees"].any() or ritz["agrees"].any():
+        raise ValueError("recipes agree with the paper in another pattern: rewrite the text")
+    return (
+        f"All {len(yes)} recipes agree that take the largest magnitudes or those above a threshold; none of the "
+        f"{len(no)} with signed eigenvalues does, and none of the {len(ritz)} that sample all nodes alike"
+    )
+
+
+@fact
 def tuned_table():
     """Median steps of GD, frozen Adam and Adam at tuned rates, for each case; Adam must be the fastest of the three."""
     cases = []
@@ -75,10 +119,40 @@ def tuned_table():
     return "; ".join(cases)
 
 
+def is_own(source, entry):
+    """Whether a check is about a claim or a hypothesis of this project."""
+    return source.startswith(("Ledger", "Hypotheses of this project")) or any(
+        "ledger" in entry[column] for column in ("what", "published")
+    )
+
+
+def verdicts_where(own):
+    """The verdicts of the checks that are about claims of this project, or of those that are not."""
+    names = [path.stem for path in sorted(FIGURES.glob("*.json"))]
+    found = [(record(name), entry) for name in names for entry in checks_of(name)]
+    return [entry["verdict"] for content, entry in found if is_own(content["source"], entry) == own]
+
+
+@fact
+def verdicts_own():
+    own, other = verdicts_where(True), verdicts_where(False)
+    return f"{len(own)} of the {len(own) + len(other)} are about claims and hypotheses of this project"
+
+
+@fact
+def verdicts_published():
+    """An error unless most are reproduced."""
+    verdicts = verdicts_where(False)
+    reproduced = verdicts.count("reproduced")
+    if 2 * reproduced <= len(verdicts):
+        raise ValueError("not most of the published statements are reproduced: rewrite the text")
+    return f"{reproduced} of the other {len(verdicts)} statements"
+
+
 @fact
 def verdict_counts():
     """How many checks of published figures have each verdict."""
-    verdicts = [entry["verdict"] for path in sorted(FIGURES.glob("*.json")) for entry in checks_of(path.stem)]
+    verdicts = verdicts_where(True) + verdicts_where(False)
     kinds = ("reproduced", "differs", "cannot be checked")
     if set(verdicts) - set(kinds):
         raise ValueError(f"unknown verdicts: {set(verdicts) - set(kinds)}")

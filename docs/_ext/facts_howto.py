@@ -119,6 +119,13 @@ def heterogeneity_to() -> str:
 
 
 @fact
+def heterogeneity_gd_range() -> str:
+    """The least and the largest median of GD."""
+    medians = table("sweep-heterogeneity").query("optimizer == 'gd'")["median"]
+    return f"{count(medians.min())} and {count(medians.max())}"
+
+
+@fact
 def heterogeneity_draws() -> str:
     return count(heterogeneity(1.0)["draws"])
 

@@ -33,4 +33,5 @@ def fair_headline() -> str:
 @fact
 def claims() -> str:
     counts = table("ledger")["status"].value_counts()
-    return f"{counts.sum()} claims, {counts['PROVED']} with a proof and {counts['FALSE']} refuted"
+    proofs = counts["PROVED"] + counts["EXACT"]
+    return f"{counts.sum()} claims, {proofs} with a proof and {counts['FALSE']} refuted"

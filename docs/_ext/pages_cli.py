@@ -159,7 +159,7 @@ def command_entry(name: str, module: Any) -> str:
             rows.append(
                 (f"`{key.name}={help_text.value_shape(key).replace('|', chr(92) + '|')}`", help_of(key) + default)
             )
-        parts.append(markdown.table(("its own keys", ""), rows))
+        parts.append(markdown.table(("own key", "meaning"), rows, "stacked"))
     shared = [key for key in module.KEYS.values() if not differs(key)]
     if shared:
         parts.append("Further keys: " + ", ".join(f"[{key.name}](#{anchor(key.name)})" for key in shared) + ".\n")

@@ -131,8 +131,8 @@ def verdicts() -> str:
     return "\n".join(
         [
             "# Verdicts on published figures\n",
-            "Each row compares a published statement with a measurement. Rows that cite the ledger compare with this "
-            "project's own claims. The verdicts are computed from the data stored with each figure "
+            "Each row compares a published statement with a measurement. Rows that cite the ledger, and hypotheses, "
+            "are about this project's own claims. The verdicts are computed from the data stored with each figure "
             "([gallery](../gallery.md)) by the script that draws it.\n",
             "Click on the head of a column to sort by it.\n",
             markdown.table(columns, rows, "sortable stacked"),

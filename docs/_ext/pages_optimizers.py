@@ -94,7 +94,7 @@ def entry(name: str, kind: type[Optimizer]) -> str:
     columns = ["setting", "default", "values", "meaning"]
     parts = [f"(optimizer-{name})=", f"### {name}\n", markdown.prose(formula) + "\n"]
     parts.append("\n".join(f"- {title}: {text}" for title, text in facts.items() if text) + "\n")
-    return "\n".join([*parts, markdown.table(columns, rows)])
+    return "\n".join([*parts, markdown.table(columns, rows, "stacked")])
 
 
 def pages() -> dict[str, str]:

@@ -1,4 +1,5 @@
 // Tables of the class "sortable": sort by a click on a head, filter by a text and by the words of a column.
+// Tables of the class "stacked": cells know the heads of their columns, which a narrow window shows before them.
 "use strict";
 
 const MAX_WORDS = 12; // a column with so few different texts gets a menu
@@ -41,6 +42,15 @@ function filter(table, controls, count) {
   count.textContent = `${shown} of ${table.tBodies[0].rows.length}`;
 }
 
+function label(table) {
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    for (const row of table.tBodies[0].rows) {
+      row.cells[column].dataset.name = head.textContent.trim();
+      row.cells[column].classList.toggle("empty", value(row, column) === "");
+    }
+  });
+}
+
 function prepare(table) {
   const heads = [...table.tHead.rows[0].cells];
   const rows = [...table.tBodies[0].rows];
@@ -54,10 +64,6 @@ function prepare(table) {
   controls.append(input);
   heads.forEach((head, column) => {
     const name = head.textContent.trim();
-    for (const row of rows) {
-      row.cells[column].dataset.name = name;
-      row.cells[column].classList.toggle("empty", value(row, column) === "");
-    }
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
@@ -78,4 +84,7 @@ function prepare(table) {
   (table.closest(".pst-scrollable-table-container") || table).before(controls);
 }
 
-document.addEventListener("DOMContentLoaded", () => document.querySelectorAll("table.sortable").forEach(prepare));
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("table.stacked").forEach(label);
+  document.querySelectorAll("table.sortable").forEach(prepare);
+});

@@ -17,6 +17,7 @@ class AdaGrad(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     lr_decay : float
         Divides the lr by 1 + (t − 1)·lr_decay at step t.
     initial_accumulator : float

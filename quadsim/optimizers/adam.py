@@ -16,6 +16,7 @@ class Adam(Moments):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of m and v.
     eps : float

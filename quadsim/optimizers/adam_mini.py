@@ -14,6 +14,7 @@ class AdamMini(Moments):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of m and v.
     eps : float

@@ -20,6 +20,7 @@ class AdamVariance(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta : float
         β, the decay rate of both.
     eps : float

@@ -16,6 +16,7 @@ class AdamW(Moments):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of m and v.
     eps : float
@@ -23,6 +24,7 @@ class AdamW(Moments):
     bias_correction : bool
         Divide the moments by the weight they have gathered.
     weight_decay : float
+        Each step also multiplies w by 1 − lr·weight_decay.
 
     Notes
     -----

@@ -15,6 +15,7 @@ class AdaSGD(Moments):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of m and v.
     eps : float

@@ -27,6 +27,7 @@ class FrozenAdam(Optimizer):
         heavy ball, whose rate at a mode s depends on |1 + β1 − lr(1 − β1)s| alone, so the same balance of the two ends
         is best: times (1 + β1)/(1 − β1).
     beta1 : float
+        The decay rate of m: with v fixed, the momentum of heavy ball.
 
     Notes
     -----

@@ -18,9 +18,11 @@ class Lion(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The weight of m in the step, and the decay rate of m.
     weight_decay : float
+        Each step also multiplies w by 1 − lr·weight_decay.
 
     Notes
     -----

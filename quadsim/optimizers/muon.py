@@ -65,6 +65,7 @@ class Muon(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta : float
         β, the decay rate of m.
     eps : float

@@ -21,11 +21,13 @@ class NAdam(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of m and v.
     eps : float
         ε, outside the root.
     momentum_decay : float
+        How fast μ grows to β1.
 
     Notes
     -----

@@ -19,6 +19,7 @@ class RMSProp(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     alpha : float
         α, the decay rate of v.
     eps : float

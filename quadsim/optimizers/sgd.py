@@ -17,6 +17,7 @@ class SGD(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     momentum, dampening : float
         In [0, 1).
     nesterov : bool

@@ -15,6 +15,7 @@ class SignGD(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
 
     Notes
     -----

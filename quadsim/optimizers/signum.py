@@ -16,6 +16,7 @@ class Signum(Optimizer):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta : float
         β, the decay rate of m.
     eps : float

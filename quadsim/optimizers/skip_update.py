@@ -14,6 +14,7 @@ class SkipUpdate(Masked):
     Parameters
     ----------
     lr : float
+        The learning rate.
     beta1, beta2 : float
         The decay rates of Adam's m and v. The paper's base is RMSProp, ``beta1=0``.
     eps : float
