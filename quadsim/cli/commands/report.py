@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from quadsim._display.text import counted
 from quadsim._validation import InputError, shown
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
@@ -31,6 +30,7 @@ def main(line: CommandLine) -> None:
     if os.path.isdir(path):
         raise InputError(f"out={shown(str(path))} is a folder: write for example out=report.html")
     from quadsim import _artifacts
+    from quadsim._display.text import counted
     from quadsim.bench import machine
     from quadsim.reproduce import report as pages
     from quadsim.reproduce.markdown import verdict_counts
