@@ -293,12 +293,12 @@ def compare(
     for name in grids or {}:
         checks.choice("optimizer", name, named)
     draw = cached_draw(problem)
-    first = draw(tuning[0])
-    searches = {
-        name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))
-        for name, optimizer in named.items()
-    }
     with _progress.of_call(progress, "compare", 1.0, takes="a label and two counts") as task:
+        first = draw(tuning[0])
+        searches = {
+            name: Search(optimizer, first, (grids or {}).get(name, lrs), refine, extend, how.get("noise"))
+            for name, optimizer in named.items()
+        }
         report = reporter(progress, task)
         run_searches(draw, list(searches.values()), tuning, protocol, report)
         tuned = {name: outcome(search, protocol) for name, search in searches.items()}

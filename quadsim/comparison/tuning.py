@@ -287,8 +287,9 @@ def tune(
     seeds = seed_list("seed", seed)
     checks.choice("statistic", statistic, FAILED_SHARE)
     draw = cached_draw(problem)
-    search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"), statistic)
-    with _progress.of_call(progress, f"tune {optimizer.name}", 1.0, takes="a label and two counts") as task:
+    with _progress.of_call(progress, "tune", 1.0, takes="a label and two counts") as task:
+        search = Search(optimizer, draw(seeds[0]), grid, refine, extend, how.get("noise"), statistic)
+        task.label = f"tune {optimizer.name}"
         run_searches(draw, [search], seeds, protocol, reporter(progress, task))
     return outcome(search, protocol)
 

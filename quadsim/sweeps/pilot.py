@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quadsim.engine.compiled import batching, kernel_source
+from quadsim.engine.solver import cores
 from quadsim.optimizers import GD, Optimizer
 from quadsim.problems.block_quadratic import BlockQuadratic
 from quadsim.problems.build import problem as build_problem
@@ -34,7 +35,9 @@ COMPILE_SECONDS, NOISY_SECONDS, GENERIC_SECONDS, RULE_SECONDS, CHARACTER_SECONDS
 REFERENCE_SECONDS = 0.0013  # of `_calibrate`
 FASTER = 0.2  # time of a step in the fastest kernel, relative to the one that short runs use
 UNKNOWN_STEPS, UNKNOWN_SPEED = 0.7, 2.0  # kinds that were not timed: share of their steps; times the model
-END_SECONDS = 0.25  # processor seconds of the table of results, with the import of pandas
+END_SECONDS = 0.3  # processor seconds of the table of results, with the import of pandas
+# Processor seconds until workers run cells: of the processes of one round of cores, of Dask with a local cluster.
+START_SECONDS = {"threads": 0.0, "processes": 1.0, "local cluster": 3.0}
 CALIBRATION_SECONDS = 0.05
 PHI = (0.7548776662466927, 0.5698402909980532)  # a sequence that fills a square evenly
 
@@ -78,9 +81,11 @@ class _Made:
 
 
 def expected_seconds(
-    grid: Grid, cells: int, workers: int, *, threads: bool = True, budget: float = MAX_SECONDS
+    grid: Grid, cells: int, workers: int, *, threads: bool = True, starts: str = "threads", budget: float = MAX_SECONDS
 ) -> float:
-    """The seconds that this many cells of the grid take; with ``threads``, closed forms run one after the other."""
+    """The seconds that this many cells of the grid take, with the sample; with ``threads``, closed forms run one after
+    the other. ``starts`` is what the sweep starts, a key of `START_SECONDS`.
+    """
     if not cells:
         return 0.0
     problems = runtime_model.sampled_problems(grid)
@@ -103,7 +108,9 @@ def expected_seconds(
     for kind in late.keys() - cold.keys():
         running -= (1 - FASTER) * (slow[kind] - batching.MAX_SLOWER_SECONDS) / workers
     compiling = sum(sum(seconds.values()) for seconds in (late | cold).values())
-    return running + (END_SECONDS + compiling) * _calibrate() / REFERENCE_SECONDS
+    others = START_SECONDS[starts] * max(workers / cores(), 1.0) + END_SECONDS + compiling
+    expected = running + others * _calibrate() / REFERENCE_SECONDS
+    return expected + time.perf_counter() - began
 
 
 def _seconds(whole: runtime_model.Totals, sample: _Sample, workers: int, threads: bool) -> float:

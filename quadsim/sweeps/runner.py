@@ -66,9 +66,15 @@ class Plan:
 
 
 def plan(
-    grid: Grid, store: Store | None = None, *, workers: int | None = None, threads: bool = True, retry: bool = False
+    grid: Grid,
+    store: Store | None = None,
+    *,
+    workers: int | None = None,
+    threads: bool = True,
+    starts: str = "threads",
+    retry: bool = False,
 ) -> Plan:
-    """What the sweep of this grid would do, given a store, on ``workers`` threads or processes.
+    """What the sweep of this grid would do, given a store, on ``workers`` threads or processes, which it ``starts``.
 
     A sample of cells is timed for up to a second; nothing is stored.
     """
@@ -84,7 +90,7 @@ def plan(
             halves = {key[:KEY_HALF] for key in stored}
             stale = sum(key[:KEY_HALF] in halves and key not in stored for key in grid.iter_keys())
             reasons = tuple(reuse(store).stale) if stale else ()
-    seconds = pilot.expected_seconds(grid, grid.cells - done, workers, threads=threads)
+    seconds = pilot.expected_seconds(grid, grid.cells - done, workers, threads=threads, starts=starts)
     return Plan(grid, done, workers, seconds, stale, reasons)
 
 

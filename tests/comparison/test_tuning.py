@@ -8,6 +8,7 @@ from kernels import compiled
 from numpy.testing import assert_allclose
 
 import quadsim as qs
+from quadsim import _progress
 from quadsim.comparison import evaluation
 from quadsim.comparison.evaluation import EvaluationProtocol
 from quadsim.comparison.search import Search
@@ -353,6 +354,23 @@ def test_progress_is_reported_round_by_round():
     tune(case_3, qs.GD(), seed=range(3), max_steps=10, progress=lambda *call: calls.append(call))
     assert calls[:3] == [("tuning, coarse grid", 1, 3), ("tuning, coarse grid", 2, 3), ("tuning, coarse grid", 3, 3)]
     assert calls[-1] == ("tuning, refined grid", 3, 3)
+
+
+@pytest.mark.parametrize("progress", [None, False])
+@pytest.mark.parametrize("call", ["tune", "compare"])
+def test_a_silent_call_is_silent_from_its_first_draw(call, progress):
+    outermost = []
+
+    def draw(seed):
+        outermost.append(_progress._tasks[0] if _progress._tasks else None)
+        return qs.case(3, seed=seed)
+
+    if call == "tune":
+        qs.tune(draw, qs.GD(), seed=range(2), max_steps=10, progress=progress)
+    else:
+        qs.compare(draw, [qs.GD(), qs.BlockGD()], seed=range(2), max_steps=10, progress=progress)
+    assert [task.label.split(":")[0] for task in outermost] == [{"tune": "tune gd"}.get(call, call)] * len(outermost)
+    assert {task.silent for task in outermost} == {progress is False}
 
 
 def test_conditions_reach_the_runs():

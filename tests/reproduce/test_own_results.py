@@ -11,7 +11,7 @@ def test_the_report_shows_results_of_other_commands(tmp_path, monkeypatch, capsy
     (tmp_path / "mine/other.json").write_text('{"command": "none"}')  # without a picture
     capsys.readouterr()
     assert main(["report", "figures=mine"]) == 0
-    assert "1 results of yours, 0 published figures" in " ".join(capsys.readouterr().out.split())
+    assert "1 result of yours, 0 published figures" in " ".join(capsys.readouterr().out.split())
     page = (tmp_path / "mine/report.html").read_text(encoding="utf-8")
     assert "python -m quadsim case=3 optimizers=gd max_steps=5" in page
     assert page.count('<section class="figure"') == 1

@@ -30,6 +30,7 @@ def main(line: CommandLine) -> None:
     if os.path.isdir(path):
         raise InputError(f"out={shown(str(path))} is a folder: write for example out=report.html")
     from quadsim import _artifacts
+    from quadsim._display.text import counted
     from quadsim.bench import machine
     from quadsim.reproduce import report as pages
     from quadsim.reproduce.markdown import verdict_counts
@@ -46,6 +47,6 @@ def main(line: CommandLine) -> None:
         "results": own,
         "verdicts": verdict_counts(figures),
     }
-    counts = f"{own} results of yours, {len(figures)} published figures"
+    counts = f"{counted(own, 'result')} of yours, {counted(len(figures), 'published figure')}"
     summary = f"{counts}, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
     outputs.report(line, result, lambda screen: screen.print(f"wrote {path}: {summary}", soft_wrap=True))

@@ -68,7 +68,12 @@ def main(line: CommandLine) -> int:
 
     def plan_for(store: Store | None) -> Plan:
         in_threads = "workers" not in values and "cluster" not in values
-        return runner.plan(grid, store, workers=_workers(values), threads=in_threads, retry=values["retry"])
+        starts = "processes" if "workers" in values else "threads"
+        if values.get("cluster", "").startswith("local"):
+            starts = "local cluster"
+        return runner.plan(
+            grid, store, workers=_workers(values), threads=in_threads, starts=starts, retry=values["retry"]
+        )
 
     path = Path(values["store"]) if "store" in values else _default_path(texts)
     exists = ("store" in values or FOLDER.exists()) and store_exists(path)
