@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from quadsim._format import counted
 from quadsim._validation import InputError, shown
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine
@@ -46,6 +47,6 @@ def main(line: CommandLine) -> None:
         "results": own,
         "verdicts": verdict_counts(figures),
     }
-    counts = f"{own} results of yours, {len(figures)} published figures"
+    counts = f"{counted(own, 'result')} of yours, {counted(len(figures), 'published figure')}"
     summary = f"{counts}, {result['verdicts'] or 'no verdicts yet'}; {size / 1e6:.2g} MB"
     outputs.report(line, result, lambda screen: screen.print(f"wrote {path}: {summary}", soft_wrap=True))

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from quadsim import _discovery
-from quadsim.cli import help_text, names
+from quadsim.cli import arguments, help_text, names
 from quadsim.keys import Key
 
 SHELLS = ("bash", "zsh", "fish")
-FLAGS = ("--help", "--json", "--version")
 MAX_DESCRIPTION = 60  # characters
 STORES, SPECTRA = (".db",), (".npz", ".csv")  # suffixes of files
 FILES = re.compile(r"\.(\w+)")
@@ -72,7 +71,7 @@ def complete(before: Sequence[str], current: str) -> Answer:
         name, _, value = current.partition("=")
         return _prefixed(f"{name}=", _values(module, name, value, given))
     if current.startswith("-"):
-        return _matching(dict.fromkeys((*FLAGS, *getattr(module, "FLAGS", ())), ""), current)
+        return _matching(dict.fromkeys((*arguments.FLAGS, *getattr(module, "FLAGS", ())), ""), current)
     return _words(module, bare, current, given)
 
 
