@@ -21,6 +21,7 @@ SHELLS = ("bash", "zsh", "fish")
 MAX_DESCRIPTION = 60  # characters
 STORES, SPECTRA = (".db",), (".npz", ".csv")  # suffixes of files
 FILES = re.compile(r"\.(\w+)")
+SCRIPT = re.compile(r"[\w-]+\.py", re.ASCII)
 
 
 class Answer(NamedTuple):
@@ -105,12 +106,15 @@ def _positional(module: Any) -> tuple[dict[str, str], tuple[str, ...]]:
         return dict.fromkeys(SHELLS, ""), ()
     if command == "reproduce":
         folder = "experiments"
-        scripts = [file for file in os.listdir(folder) if file.endswith(".py")] if os.path.isdir(folder) else []
-        return {file.removesuffix(".py"): "" for file in scripts if _is_reproduction(os.path.join(folder, file))}, ()
+        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return {file.removesuffix(".py"): "" for file in files if _is_reproduction(os.path.join(folder, file))}, ()
     return {}, STORES if getattr(module, "NAMES", False) else ()
 
 
 def _is_reproduction(path: str) -> bool:
+    """Whether a file is a script of a figure. A shell would evaluate `$(…)` in other names; a pipe would block."""
+    if not SCRIPT.fullmatch(os.path.basename(path)) or not os.path.isfile(path):
+        return False
     with open(path, "rb") as file:
         return b"\nREPRODUCTION = " in file.read()
 
