@@ -1,4 +1,4 @@
-"""Numbers as text for people; `shortest` is also what keys and columns hold."""
+"""Numbers, counts and lists as text for people; `shortest` is also what keys and columns hold."""
 
 from __future__ import annotations
 
@@ -80,6 +80,16 @@ def signed_decades(decades: float) -> str:
 def power_of_ten(exponent: int) -> str:
     """10⁻⁶."""
     return "10" + str(exponent).translate(SUPERSCRIPTS)
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """1 run, 2 runs, 2,048 runs."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _not_finite(value: float) -> str:

@@ -21,3 +21,9 @@ CASES = [
 @pytest.mark.parametrize(("function", "value", "text"), [(f, v, t) for f, pairs in CASES for v, t in pairs.items()])
 def test_text_of_a_number(function, value, text):
     assert function(value) == text
+
+
+def test_counts_and_lists_of_names():
+    assert [_format.counted(count, "run") for count in (0, 1, 2048)] == ["0 runs", "1 run", "2,048 runs"]
+    assert _format.counted(2, "matrix", "matrices") == "2 matrices"
+    assert [_format.enumerated("abc"[:count]) for count in range(4)] == ["", "a", "a and b", "a, b and c"]

@@ -4,6 +4,8 @@ import re
 
 from facts import count, fact, record, table
 
+from quadsim._format import enumerated
+
 TUNED = "cases-optimizers-gd_frozen-adam_adam-tune-true"
 
 
@@ -32,11 +34,6 @@ def finding(claim):
 def part(text, number, separator="; "):
     """One of the parts of a measured text, from 0."""
     return text.split(separator)[number]
-
-
-def listed(texts):
-    """1, 2 and 3."""
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def found(pattern, text):
@@ -136,12 +133,12 @@ def rotation_title():
 
 @fact
 def case_3_sizes():
-    return listed([str(entry["size"]) for entry in table("adam-mini-scaling-case-3").to_dict("records")])
+    return enumerated([str(entry["size"]) for entry in table("adam-mini-scaling-case-3").to_dict("records")])
 
 
 @fact
 def case_3_kappa_effs():
-    return listed(
+    return enumerated(
         [
             f"{float(entry['median']):,.{1 if float(entry['median']) < 100 else 0}f}"
             for entry in table("adam-mini-scaling-case-3").to_dict("records")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadsim._display import html, text
-from quadsim._format import compact, signed_decades, tuned_or_given
+from quadsim._format import compact, counted, signed_decades, tuned_or_given
 
 MAX_ROWS = 30  # of a table
 OBJECTIVES = {"final-loss": "final loss", "steps-to-tol": "steps to tol", "mean-log-loss": "mean of log10 loss"}
@@ -16,7 +16,7 @@ OBJECTIVES = {"final-loss": "final loss", "steps-to-tol": "steps to tol", "mean-
 def comparison_text(comparison: Any) -> str:
     """The protocol, and a line for each optimizer: its learning rate, its result and the verdict."""
     protocol = comparison.protocol
-    seeds = text.counted(len(comparison.seeds), "seed")
+    seeds = counted(len(comparison.seeds), "seed")
     first = (
         f"Comparison on {text.name(comparison.problem)}: {protocol.objective}, {seeds}, max_steps {protocol.max_steps}"
     )
@@ -61,7 +61,7 @@ def comparison_html(comparison: Any) -> str:
         rows.append(
             [row["label"], lr + edge + settings, *result, *versus, "reference" if is_reference else row["verdict"]]
         )
-    level, comparisons = f"{comparison.level:.0%}", text.counted(comparison.comparisons, "comparison")
+    level, comparisons = f"{comparison.level:.0%}", counted(comparison.comparisons, "comparison")
     origins = tuned_or_given(f"tuned on {len(comparison.tuning_seeds)} others", comparison.given, len(frame))
     footer = (
         f"Medians over {len(comparison.seeds)} seeds; {origins}. "
@@ -106,7 +106,7 @@ def _result(tuned: Any) -> str:
     best = tuned.tried.loc[tuned.tried["best"].astype(bool), "median"]
     median = float(best.iloc[0])
     value = text.number(median) if tuned.objective == "mean-log-loss" else text.from_log(median * text.LN_10)
-    parts = [f"median {tuned.objective} {value}", f"{text.counted(len(tuned.tried), 'setting')} tried"]
+    parts = [f"median {tuned.objective} {value}", f"{counted(len(tuned.tried), 'setting')} tried"]
     if tuned.edge:
         parts.append(f"{tuned.edge} learning rate tried")
     if tuned.failed:

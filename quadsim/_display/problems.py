@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim._display import html, text
+from quadsim._format import counted
 
 MAX_BLOCKS = 16  # that a figure shows
 
@@ -12,7 +13,7 @@ MAX_BLOCKS = 16  # that a figure shows
 def problem_text(problem: Any) -> str:
     """<BlockQuadratic 'case 3': 3 blocks of size 3, eigenvalues 1 to 5000, kappa 5000, …>"""
     kappas, count = problem.block_kappas, len(problem.sizes)
-    blocks = f"{text.counted(count, 'block')} of size {text.sizes(problem.sizes)}"
+    blocks = f"{counted(count, 'block')} of size {text.sizes(problem.sizes)}"
     ends = f"eigenvalues {text.number(problem.mu)} to {text.number(problem.lipschitz)}"
     inner = f"block kappas {_range(kappas)}, " if count > 1 else ""
     kappa = f"kappa {text.number(problem.kappa)}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadsim._display import html, text
+from quadsim._format import counted
 
 MAX_ROWS = 10  # of a table, and curves of its figure
 
@@ -65,7 +66,7 @@ def runs_text(runs: Sequence[Any]) -> str:
         return "<Runs: none>"
     optimizers = text.listed(dict.fromkeys(run.optimizer.name for run in runs))
     problems = list(dict.fromkeys(run.problem for run in runs))
-    where = text.name(problems[0]) if len(problems) == 1 else text.counted(len(problems), "problem")
+    where = text.name(problems[0]) if len(problems) == 1 else counted(len(problems), "problem")
     return f"<Runs: {len(runs)} of {optimizers} on {where}{_seeds(runs)}: {_statuses(runs)}>"
 
 
@@ -99,7 +100,7 @@ def runs_html(runs: Sequence[Any]) -> str:
         colours=[html.colour(run.optimizer.colour) for run in shown],
     )
     where = "" if several else f" on {runs[0].problem}"
-    title = html.escape(f"{text.counted(len(runs), 'run')}{where}: {_statuses(runs)}", 160)
+    title = html.escape(f"{counted(len(runs), 'run')}{where}: {_statuses(runs)}", 160)
     return html.card(title, table, _figure(shown))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadsim._display import html, text
+from quadsim._format import counted
 
 MAX_BLOCKS = 16  # rows of a table or a figure
 MAX_MATRIX = 10  # rows of a matrix
@@ -15,10 +16,8 @@ MAX_MATRIX = 10  # rows of a matrix
 def block_text(block: Any) -> str:
     """<MeasuredBlock 'layer3.query': 16384 eigenvalues, 120 nodes of 2 probes from -0.01 to 12>"""
     low, high = _ends(block)
-    nodes = (
-        f"{_nodes(block)} nodes of {text.counted(block.probes, 'probe')} from {text.number(low)} to {text.number(high)}"
-    )
-    return f"<MeasuredBlock {text.name(block.name)}: {text.counted(block.size, 'eigenvalue')}, {nodes}>"
+    nodes = f"{_nodes(block)} nodes of {counted(block.probes, 'probe')} from {text.number(low)} to {text.number(high)}"
+    return f"<MeasuredBlock {text.name(block.name)}: {counted(block.size, 'eigenvalue')}, {nodes}>"
 
 
 def measured_text(measured: Any) -> str:
@@ -26,7 +25,7 @@ def measured_text(measured: Any) -> str:
     blocks = measured.blocks
     nodes = sum(_nodes(block) for block in blocks.values())
     unfinished = "" if measured.finished else ", unfinished"
-    what = f"{text.counted(len(blocks), 'block')} ({text.listed(blocks)}), {text.counted(nodes, 'node')}{unfinished}"
+    what = f"{counted(len(blocks), 'block')} ({text.listed(blocks)}), {counted(nodes, 'node')}{unfinished}"
     return f"<Measured {text.name(measured.name)}: {what}>"
 
 
@@ -64,7 +63,7 @@ def distances_text(distances: Any) -> str:
     """<Distances of 3 blocks (…): mean 0.42 nats, between two probes of a block 0.01>"""
     known = [noise for noise in distances.noise if noise is not None]
     noise = f", between two probes of a block {text.number(sum(known) / len(known))}" if known else ""
-    count = text.counted(len(distances.blocks), "block")
+    count = counted(len(distances.blocks), "block")
     return f"<Distances of {count} ({text.listed(distances.blocks)}): mean {text.number(distances.mean)} nats{noise}>"
 
 

@@ -76,11 +76,6 @@ def from_log(log: float) -> str:
     return f"{10 ** (log / LN_10 - exponent):.2f}e{exponent:+d}"
 
 
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """1 run, 2 runs, 2,048 runs."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
 def listed(items: Iterable[object], at_most: int = 3) -> str:
     """The first names, and how many more: gd, adam, lion and 4 more."""
     names = [one_line(str(item), MAX_NAME) for item in items]

@@ -15,6 +15,7 @@ from quadsim._validation import InputError
 if TYPE_CHECKING:
     from quadsim.keys import Key
 
+FLAGS = ("--help", "--version", "--json")  # of all commands
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
 
 
@@ -75,6 +76,19 @@ def read(arguments: Iterable[str], commands: Iterable[str]) -> CommandLine:
         else:
             line.names.append(argument)
     return line
+
+
+def check(line: CommandLine, module: Any) -> None:
+    """Check a line against the module of its command, whose attributes `cli.main` describes, and parse its values."""
+    for flag in sorted(line.flags - {*FLAGS, *getattr(module, "FLAGS", ())}):
+        from quadsim.cli import help_text
+
+        raise InputError(f"{flag} is for {help_text.flags().get(flag, 'no command')}, not for {line.command}")
+    if line.names and not getattr(module, "NAMES", False):
+        raise InputError(f"{checks.shown(line.names[0])} is not key=value: see python -m quadsim {line.command} --help")
+    if getattr(module, "PARSE", True):
+        check_keys(line, module.KEYS, settings=getattr(module, "SETTINGS", False))
+        parse(line, module.KEYS)
 
 
 def check_keys(line: CommandLine, keys: Mapping[str, Key], *, settings: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from quadsim._format import compact, factor, ratio, signed_decades
+from quadsim._format import compact, counted, enumerated, factor, ratio, signed_decades
 from quadsim.cli.console import table
 from quadsim.cli.outputs import seeds_text
 
@@ -58,7 +58,7 @@ def finding(result: Comparison) -> str:
         intervals = ", ".join(
             owner + _interval(row, result.protocol) for owner, row in zip(owners, others, strict=True)
         )
-        return f"{begin}: no difference found between {', '.join(names[:-1])} and {names[-1]} ({intervals})"
+        return f"{begin}: no difference found between {enumerated(names)} ({intervals})"
     ordered = sorted(others, key=lambda row: math.inf if math.isnan(row["difference"]) else row["difference"])
     parts = [
         _part(row, result.protocol) if row["given"] == against["given"] else f"{row['label']} {_origin(row)}"
@@ -98,8 +98,7 @@ def flip_sentences(comparisons: list[Comparison]) -> list[str]:
 
 
 def _names(problems: Iterable[str]) -> str:
-    names = [problem.capitalize() for problem in problems]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return enumerated([problem.capitalize() for problem in problems])
 
 
 def _interval(row: Row, protocol: EvaluationProtocol) -> str:
@@ -224,7 +223,7 @@ def profile_text(results: list[Comparison]) -> str:
         results[0].protocol.objective
     ]
     count = sum(len(result.seeds) for result in results)
-    over = _many(len(results), "problem")
+    over = counted(len(results), "problem")
     return (
         f"share of {count} draws ({over}) on which {of} are within a factor of the best optimizer's on the same "
         "draw; the order of curves below the top one can depend on which optimizers are compared"
@@ -375,7 +374,3 @@ def _print_table(screen: Any, rows: list[Cells], *, spare: list[set[str]]) -> li
     left = ("problem", "optimizer", "verdict", "settings")
     screen.print(table(columns, cells, left=left, wrap=columns, pad_edge=False))
     return columns
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

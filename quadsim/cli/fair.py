@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quadsim import keys
+from quadsim._format import enumerated
 from quadsim._validation import InputError
 from quadsim.cli import outputs, reading, tuning
 from quadsim.cli.arguments import CommandLine
@@ -251,7 +252,7 @@ def _both_or_all(by_origin: Mapping[str, Sequence[str]]) -> str:
 
 
 def _listed(labels: Sequence[str], verb: str = "run") -> str:
-    names = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+    names = enumerated(labels)
     return f"{names} {verb}{'s' if len(labels) == 1 else ''}" if verb else names
 
 

@@ -21,7 +21,6 @@ from quadsim._validation import InputError
 from quadsim.cli import arguments, help_text
 from quadsim.cli.console import print_error
 
-FLAGS = ("--help", "--version", "--json")  # of all commands
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -64,8 +63,8 @@ def _main(argv: Sequence[str]) -> int:
         print(completion.answer(argv[2:]), end="")
         return 0
     line, code = arguments.read(argv, help_text.commands()), 0
-    for flag in sorted(line.flags - set(FLAGS)):
-        checks.choice("flag", flag, [*FLAGS, *help_text.flags()])
+    for flag in sorted(line.flags - set(arguments.FLAGS)):
+        checks.choice("flag", flag, [*arguments.FLAGS, *help_text.flags()])
     if "--help" in line.flags and line.has_command:
         print(help_text.of_word(line.command), end="")
     elif "help" in argv and line.texts:
@@ -83,13 +82,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _run(line: arguments.CommandLine, module: Any) -> int:
-    for flag in sorted(line.flags - {*FLAGS, *getattr(module, "FLAGS", ())}):
-        raise InputError(f"{flag} is for {help_text.flags()[flag]}, not for {line.command}")
-    if line.names and not getattr(module, "NAMES", False):
-        raise InputError(f"{checks.shown(line.names[0])} is not key=value: see python -m quadsim {line.command} --help")
-    if getattr(module, "PARSE", True):
-        arguments.check_keys(line, module.KEYS, settings=getattr(module, "SETTINGS", False))
-        arguments.parse(line, module.KEYS)
+    arguments.check(line, module)
     from quadsim import _progress
 
     with _progress.Task(line.command, background=True):

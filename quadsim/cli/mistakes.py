@@ -21,7 +21,6 @@ MAX_CHARACTERS = 2000  # of a line that is examined
 START = ("$", "python", "python3", "-m", "quadsim")  # of a line that was copied
 NEED_PROBLEM = ("run", "compare", "tune", "sweep")  # commands that take case= or spectrum=
 MAX_ANSWER = MAX_MESSAGE_LENGTH - len(PREFIX)
-FLAGS = ("--help", "--json", "--version")
 
 
 def answer(argv: Sequence[str]) -> str | None:
@@ -88,7 +87,7 @@ class Draft:
 
     def meant_flag(self, word: str) -> str:
         """The flag that a word means; empty if it is none."""
-        known = (*FLAGS, *getattr(self.module, "FLAGS", ()))
+        known = (*arguments.FLAGS, *getattr(self.module, "FLAGS", ()))
         letter = word.lstrip("-").lower() if word.startswith("-") or word in ("h", "?") else ""
         short = synonyms.FLAG_SYNONYMS.get(letter, "")
         return next((flag for flag in known if flag == short or synonyms.plain(flag) == synonyms.plain(word)), "")
@@ -137,11 +136,8 @@ def _accepted(line: Sequence[str]) -> bool:
         if read.command not in help_text.commands():
             return False
         module = importlib.import_module(f"quadsim.cli.commands.{read.command}")
-        if read.flags - {*FLAGS, *getattr(module, "FLAGS", ())} or (read.names and not getattr(module, "NAMES", False)):
-            return False
-        arguments.check_keys(read, module.KEYS, settings=getattr(module, "SETTINGS", False))
-        if getattr(module, "PARSE", True):
-            arguments.parse(read, module.KEYS)
+        arguments.check(read, module)
+        arguments.check_keys(read, module.KEYS, settings=getattr(module, "SETTINGS", False))  # if PARSE is False too
     except InputError:
         return False
     return True

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadsim._format import tuned_or_given
+from quadsim._format import counted, tuned_or_given
 from quadsim._validation import InputError, InputTypeError, shown
 from quadsim.comparison.across import failures
 
@@ -172,13 +172,9 @@ def _notes(comparisons: Sequence[Comparison]) -> list[str]:
     lines += [f"{one.problem.capitalize()}: no run has a result" for one in comparisons if failures(one)]
     if first.comparisons:
         lines.append(
-            f"p: two-sided sign test of paired differences, Holm over {_many(first.comparisons, 'comparison')}"
+            f"p: two-sided sign test of paired differences, Holm over {counted(first.comparisons, 'comparison')}"
         )
     return lines
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _alignment(head: Sequence[str]) -> str:

@@ -415,7 +415,9 @@ def tuning_seeds(confirm: list[int], tuning_seed: Any = None, count: int | None 
     tuning = seed_list("tuning_seed", tuning_seed)
     if both := sorted(set(tuning) & set(confirm)):
         listed = ", ".join(map(str, both[:5])) + (", …" if len(both) > 5 else "")
-        raise InputError(f"tuning_seed must be disjoint from seed, but {listed} are in both")
+        raise InputError(
+            f"tuning_seed must be disjoint from seed, but {listed} {'is' if len(both) == 1 else 'are'} in both"
+        )
     return tuning
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from quadsim._format import in_words
+from quadsim._format import enumerated, in_words
 from quadsim.plots.aggregate import UNTRUSTED, arrangement_counts, axes_of, broken, seeds
 from quadsim.plots.labels import axis_name, plain_name, setting
 from quadsim.plots.sweep_panels import Sweep
-from quadsim.plots.text import default_rates, listed
+from quadsim.plots.text import default_rates
 
 
 def title_of(y: str, *axes: str, word: str = "by") -> str:
     """ "Steps to tolerance against κ"."""
     name = axis_name(y).split(",")[0]
     name = name[0].upper() + name[1:] if name[0].isascii() else name
-    return f"{name} {word} {listed([plain_name(axis) for axis in axes])}"
+    return f"{name} {word} {enumerated([plain_name(axis) for axis in axes])}"
 
 
 def caption_of(sweep: Sweep, x: str | None = None, up: str | None = None) -> str:
@@ -36,7 +36,7 @@ def caption_of(sweep: Sweep, x: str | None = None, up: str | None = None) -> str
             (several, f"Colours: medians over {seeds(drawn)}."),
             (absent.any(), f"Hatched: {f'tolerance not reached{within}' if steps else 'no value'}."),
             ((diverged & absent).any(), "Crosses: diverged."),
-            (names, f"Not drawn, without {plain_name(x)} or {plain_name(up)}: {listed(names)}."),
+            (names, f"Not drawn, without {plain_name(x)} or {plain_name(up)}: {enumerated(names)}."),
         ]
     else:
         lines, bands = ("Lines", "bands") if x else ("Dots", "bars")
@@ -92,7 +92,7 @@ def _horizontal_lines(sweep: Sweep, x: str) -> list[str]:
     without = [name for name in flat.unique() if name not in sweep.has[x]]
     meanings = [] if flat.isin(without).all() else [setting(x, None)]
     if without:
-        meanings.append(f"{plain_name(x)} not swept ({listed([sweep.labels[name] for name in without])})")
+        meanings.append(f"{plain_name(x)} not swept ({enumerated([sweep.labels[name] for name in without])})")
     return meanings
 
 
@@ -102,5 +102,5 @@ def _repeated_optimizers(sweep: Sweep, x: str | None) -> list[str]:
     for name, having in sweep.has.items():
         labels = [label for optimizer, label in sweep.labels.items() if optimizer in having]
         if name != x and sweep.table[name].nunique() > 1 and 0 < len(labels) < len(sweep.labels):
-            settings.append(f"{plain_name(name)} ({listed(labels)})")
+            settings.append(f"{plain_name(name)} ({enumerated(labels)})")
     return settings

@@ -108,11 +108,6 @@ def styles_of(names: Sequence[str]) -> dict[str, Style]:
     return styles
 
 
-def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each optimizer, as in `styles_of`."""
-    return {name: str(style.colour) for name, style in styles_of(names).items()}
-
-
 def step_ticks(axes: Axes, count: int = 5) -> None:
     """About so many ticks at whole steps on the x-axis, powers of ten on the y-axis. Call it when limits are set."""
     from matplotlib.ticker import MaxNLocator

@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from quadsim._format import enumerated
+
 MAX_LABEL = 45  # characters of an optimizer's or a block's name in a figure
 
 
@@ -124,21 +126,16 @@ def evenly_wrapped(text: str, inches: float, size: float) -> list[str]:
     return best
 
 
-def listed(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
 def default_rates(origins: Iterable[tuple[str, str]]) -> str:
     """Whose learning rates are library defaults, if others were chosen for the problem; of pairs (label, origin)."""
     labels: dict[str, dict[str, None]] = {}
     for label, origin in origins:
         labels.setdefault(origin, {})[label] = None
     best = [
-        f"{how} of {listed(list(labels[origin]))}"
+        f"{how} of {enumerated(list(labels[origin]))}"
         for origin, how in (("theory", "best in closed form"), ("tuned", "tuned ones"))
         if origin in labels
     ]
     if "default" not in labels or not best:
         return ""
-    return f"Learning rates: library default of {listed(list(labels['default']))}, {', '.join(best)}."
+    return f"Learning rates: library default of {enumerated(list(labels['default']))}, {', '.join(best)}."

@@ -34,6 +34,7 @@ def read_json(path: Path, command: str) -> Record:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError
+        json.dumps(content, ensure_ascii=False).encode()  # raises for lone surrogates, which no page can hold
     return content
 
 
@@ -44,19 +45,26 @@ def read_record(path: Path) -> Record:
     record = read_json(path, COMMAND)
     with checked(path, COMMAND):
         _check(record)
+        if record["name"] != path.stem:  # the name is that of the picture too
+            raise ValueError
     return record
 
 
 def read_results(folder: Path) -> list[Record]:
     """The results of other commands in a folder: their files' ``name`` and their ``command``, sorted by name."""
     results = []
-    for path in sorted(folder.glob("*.json")):
+    for path in _json_files(folder):
         with suppress(InputError):  # damaged, or not of quadsim
             content = read_json(path, "the command that wrote it")
             command = content.get("command")
             if "checks" not in content and isinstance(command, str) and _has_picture(path):
                 results.append({"name": path.stem, "title": path.stem, "command": command})
     return results
+
+
+def _json_files(folder: Path) -> list[Path]:
+    """The regular files, sorted: to open a pipe would block."""
+    return [path for path in sorted(folder.glob("*.json")) if path.is_file()]
 
 
 def _has_picture(path: Path) -> bool:
@@ -66,7 +74,7 @@ def _has_picture(path: Path) -> bool:
 def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
     """All records in a folder, sorted by their ``order``. Damaged ones raise, or are skipped."""
     records = []
-    for path in sorted(folder.glob("*.json")):
+    for path in _json_files(folder):
         try:
             if "checks" in read_json(path, "the command that wrote it"):  # other commands write JSON too
                 records.append(read_record(path))
@@ -78,7 +86,7 @@ def read_records(folder: Path, *, skip_damaged: bool = False) -> list[Record]:
 
 def _check(record: Record) -> None:
     """Raise unless the record has all entries, of the right types."""
-    texts = [record[key] for key in ("name", "source", "arxiv", "title", "command")]
+    texts = [record[key] for key in ("name", "source", "arxiv", "title", "command")] + [record.get("caption", "")]
     texts += [row[key] for row in record["checks"] for key in ("what", "published", "measured", "why", "verdict")]
     valid = all(isinstance(text, str) for text in [*texts, *record["tables"]])
     valid &= isinstance(record["fast"], bool) and isinstance(record["order"], int) and bool(record["checks"])

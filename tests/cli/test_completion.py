@@ -126,16 +126,18 @@ def test_any_line_is_answered(line):
     assert all(word.replace("\t", "").isprintable() for word in text.split("\n"))
 
 
-def test_names_of_files_with_control_characters_are_not_printed(tmp_path, monkeypatch):
+def test_names_of_files_that_a_shell_would_evaluate_are_not_printed(tmp_path, monkeypatch):
     folder = tmp_path / "experiments"
     folder.mkdir()
-    for name in ("good.py", "bad\x1b[31m.py", "two\nlines.py"):
+    for name in ("good.py", "bad\x1b[31m.py", "two\nlines.py", "$(id).py", "`id`.py", "a;b.py", "a b.py"):
         (folder / name).write_text("\nREPRODUCTION = 1")
     (folder / "other.py").write_text("")
     monkeypatch.chdir(tmp_path)
+    os.mkfifo(folder / "pipe.py")  # to open it would block
     assert completion.answer(["reproduce", ""]).split("\n")[1].startswith("good\t")
     assert "\x1b" not in completion.answer(["reproduce", ""])
     assert "lines" not in completion.answer(["reproduce", ""])
+    assert not re.search(r"id|;|a b|pipe", completion.answer(["reproduce", ""]).partition("fast=")[0])
     assert not any(line.startswith("other") for line in completion.answer(["reproduce", ""]).split("\n"))
 
 

@@ -440,6 +440,7 @@ BAD = [
     ({"seed": [0]}, "seed must hold at least 2 seeds, got 1"),
     ({"seed": []}, "seed must hold at least 2 seeds, got 0"),
     ({"seed": range(5), "tuning_seed": range(3, 9)}, "tuning_seed must be disjoint from seed, but 3, 4 are in both"),
+    ({"seed": range(5), "tuning_seed": 4}, "but 4 is in both"),
     ({"seed": range(9), "tuning_seed": range(9)}, "but 0, 1, 2, 3, 4, … are in both"),
     ({"tuning_seed": []}, "tuning_seed must hold at least 1 seed, got 0"),
     ({"reference": "sgd"}, "unknown reference 'sgd'"),

@@ -1,5 +1,7 @@
 """The report shows the user's own results beside published figures."""
 
+import os
+
 import pytest
 
 from quadsim.cli.main import main
@@ -9,6 +11,9 @@ def test_the_report_shows_results_of_other_commands(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert main(["case=3", "optimizers=gd", "max_steps=5", "out=mine"]) == 0
     (tmp_path / "mine/other.json").write_text('{"command": "none"}')  # without a picture
+    os.mkfifo(tmp_path / "mine/pipe.json")  # to open it would block
+    (tmp_path / "mine/folder.json").mkdir()
+    (tmp_path / "mine/missing.json").symlink_to("none")
     capsys.readouterr()
     assert main(["report", "figures=mine"]) == 0
     assert "1 result of yours, 0 published figures" in " ".join(capsys.readouterr().out.split())

@@ -85,10 +85,14 @@ DAMAGED = [
         {"checks": [{"what": "", "published": "", "measured": "", "why": "", "verdict": "so so"}]},
     ),
     ("zhang-four-cases.json", {"source": 3}),
+    ("zhang-four-cases.json", {"caption": ["a list"]}),
+    ("zhang-four-cases.json", {"title": "\ud800"}),
+    ("zhang-four-cases.json", {"name": "../../zhang-four-cases"}),
     ("ledger.json", "{}"),
     ("ledger.json", '{"findings": [{"ok": true}]}'),
     ("explorer.json", "{}"),
     ("explorer.json", "{"),
+    ("explorer.json", {"command": "\ud800"}),
 ]
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim import _parsing, keys
 from quadsim import _validation as checks
+from quadsim._format import counted
 from quadsim._validation import InputError
 from quadsim.cli import arguments, outputs, stores
 from quadsim.cli.arguments import CommandLine
@@ -86,9 +87,9 @@ def main(line: CommandLine) -> int:
     name = f"{path.stem}-{outputs.stem('', chosen)}" if chosen else path.stem
     safe = {mark: csv_table(values) for mark, values in tables.items()}
     outputs.save(line, figure, safe, result, name=name, command=command, store=path.name, sweeps=sweeps)
-    counted = f"{len(table):,} setting{'' if len(table) == 1 else 's'}, medians over {seeds(table)}"
+    settings = f"{counted(len(table), 'setting')}, medians over {seeds(table)}"
     not_drawn = re.findall(r"Not drawn[^.]*\.", str(figure.get_supxlabel()).replace("\n", " "))
-    notes = [counted, arrangement_caption(table, frame), *not_drawn]
+    notes = [settings, arrangement_caption(table, frame), *not_drawn]
     outputs.report(line, result, lambda screen: _show(screen, notes, result.get("slopes", [])))
     return stores.print_damage(store)
 

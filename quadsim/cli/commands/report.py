@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from quadsim._format import counted
 from quadsim._validation import InputError, shown
 from quadsim.cli import outputs
 from quadsim.cli.arguments import CommandLine

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from quadsim import _progress, keys
+from quadsim._format import counted
 from quadsim.cli import arguments, fair, outputs, stores
 from quadsim.cli.arguments import CommandLine
 from quadsim.cli.console import counter, duration, table
@@ -144,11 +145,11 @@ def _show_plan(plan: Plan, path: Path, stream: TextIO) -> None:
     compiled = grid.cells - exact
     engines = f"{exact:,} in closed form, {compiled:,} compiled" if compiled else "all in closed form"
     lines = [
-        f"{grid.cells:,} cells ({engines}): {_many(grid.problems.count, 'problem')} × "
-        f"{_many(len(grid.seeds), 'seed')}, {grid.groups:,} groups of {len(grid.deck):,} that share a problem"
+        f"{grid.cells:,} cells ({engines}): {counted(grid.problems.count, 'problem')} × "
+        f"{counted(len(grid.seeds), 'seed')}, {grid.groups:,} groups of {len(grid.deck):,} that share a problem"
     ]
     for reason, count in grid.left_out.items():
-        lines.append(f"left out: {_many(count, 'combination')} ({reason})")
+        lines.append(f"left out: {counted(count, 'combination')} ({reason})")
     left = f"{plan.done:,} are done, {grid.cells - plan.done:,} to do" if plan.done else "new cells"
     lines.append(f"store {path}: {left}, about {duration(plan.seconds)} expected")
     if plan.stale:
@@ -157,10 +158,6 @@ def _show_plan(plan: Plan, path: Path, stream: TextIO) -> None:
     with _progress.hidden():
         for line in lines:
             print(printable(line, MAX_LINE_SHOWN), file=stream, flush=True)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _print_plan(line: CommandLine, plan: Plan, path: Path) -> int:
@@ -217,7 +214,7 @@ def _mark_origins(rows: list[dict[str, Any]], origins: Iterable[tuple[str, str]]
 
 def _show(screen: Any, result: dict[str, Any], path: Path, offer: str) -> None:
     rows, low, high = result["rows"], result["aggregated"]["fewest"], result["aggregated"]["most"]
-    seeds = f"{low:,} to {high:,} seeds" if low < high else _many(low, "seed")
+    seeds = f"{low:,} to {high:,} seeds" if low < high else counted(low, "seed")
     if len(rows) <= MAX_ROWS_SHOWN:
         screen.print(_table(rows))
         screen.print(f"median steps are over {seeds}, one row for each setting")
@@ -249,8 +246,8 @@ def _counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     frame = pd.DataFrame(rows).assign(settings=1)
     by = [name for name in ("case", "optimizer", "lr_from") if name in frame]
     names = list(rows[0])
-    counted = [name for name in names[names.index("cells") :] if name not in NOT_COUNTED]
-    totals = frame.groupby(by, sort=False, dropna=False)[["settings", *counted]].sum()
+    summed = [name for name in names[names.index("cells") :] if name not in NOT_COUNTED]
+    totals = frame.groupby(by, sort=False, dropna=False)[["settings", *summed]].sum()
     return outputs.records(totals.reset_index())
 
 

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from quadsim import _discovery
-from quadsim.cli import help_text, names
+from quadsim.cli import arguments, help_text, names
 from quadsim.keys import Key
 
 SHELLS = ("bash", "zsh", "fish")
-FLAGS = ("--help", "--json", "--version")
 MAX_DESCRIPTION = 60  # characters
 STORES, SPECTRA = (".db",), (".npz", ".csv")  # suffixes of files
 FILES = re.compile(r"\.(\w+)")
+SCRIPT = re.compile(r"[\w-]+\.py", re.ASCII)
 
 
 class Answer(NamedTuple):
@@ -72,7 +72,7 @@ def complete(before: Sequence[str], current: str) -> Answer:
         name, _, value = current.partition("=")
         return _prefixed(f"{name}=", _values(module, name, value, given))
     if current.startswith("-"):
-        return _matching(dict.fromkeys((*FLAGS, *getattr(module, "FLAGS", ())), ""), current)
+        return _matching(dict.fromkeys((*arguments.FLAGS, *getattr(module, "FLAGS", ())), ""), current)
     return _words(module, bare, current, given)
 
 
@@ -106,12 +106,15 @@ def _positional(module: Any) -> tuple[dict[str, str], tuple[str, ...]]:
         return dict.fromkeys(SHELLS, ""), ()
     if command == "reproduce":
         folder = "experiments"
-        scripts = [file for file in os.listdir(folder) if file.endswith(".py")] if os.path.isdir(folder) else []
-        return {file.removesuffix(".py"): "" for file in scripts if _is_reproduction(os.path.join(folder, file))}, ()
+        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return {file.removesuffix(".py"): "" for file in files if _is_reproduction(os.path.join(folder, file))}, ()
     return {}, STORES if getattr(module, "NAMES", False) else ()
 
 
 def _is_reproduction(path: str) -> bool:
+    """Whether a file is a script of a figure. A shell would evaluate `$(…)` in other names; a pipe would block."""
+    if not SCRIPT.fullmatch(os.path.basename(path)) or not os.path.isfile(path):
+        return False
     with open(path, "rb") as file:
         return b"\nREPRODUCTION = " in file.read()
 
