@@ -31,7 +31,6 @@ def main(line: CommandLine) -> None:
     if os.path.isdir(path):
         raise InputError(f"out={shown(str(path))} is a folder: write for example out=report.html")
     from quadsim import _artifacts
-    from quadsim._display.text import counted
     from quadsim.bench import machine
     from quadsim.reproduce import report as pages
     from quadsim.reproduce.markdown import verdict_counts
