@@ -20,7 +20,7 @@ from quadsim import _progress_bars
 from quadsim import _validation as checks
 from quadsim._validation import InputTypeError
 
-DELAY = 2.0  # seconds before a call is shown
+DELAY = 1.5  # seconds before a call is shown: with the import of rich, calls of more than two seconds are
 COMPILE_DELAY = 0.5  # before a compilation is
 POLL_SECONDS, FRAME_SECONDS = 0.2, 0.1  # between two looks at the tasks, without a bar and with one
 MAX_IDLE_POLLS = 5  # without a task, before the thread ends
