@@ -65,7 +65,7 @@ class Task:
             if self in _tasks:
                 _tasks.remove(self)
             visible = [task for task in _tasks if not task.background]
-            for task in _tasks if not visible else ():
+            for task in _tasks if not visible and _shown is not None else ():
                 task.began = _progress_bars.clock()  # a background task is shown again only if it lasts
         if not visible and (_shown is not None or _progress_bars.clock() - began > COMPILE_DELAY / 2):
             _erase()  # waits for a bar that is being drawn
