@@ -20,7 +20,7 @@ from quadsim import _progress_bars
 from quadsim import _validation as checks
 from quadsim._validation import InputTypeError
 
-DELAY = 2.0  # seconds before a call is shown
+DELAY = 1.5  # seconds before a call is shown: with the import of rich, calls of more than two seconds are
 COMPILE_DELAY = 0.5  # before a compilation is
 POLL_SECONDS, FRAME_SECONDS = 0.2, 0.1  # between two looks at the tasks, without a bar and with one
 MAX_IDLE_POLLS = 5  # without a task, before the thread ends
@@ -65,7 +65,7 @@ class Task:
             if self in _tasks:
                 _tasks.remove(self)
             visible = [task for task in _tasks if not task.background]
-            for task in _tasks if not visible else ():
+            for task in _tasks if not visible and _shown is not None else ():
                 task.began = _progress_bars.clock()  # a background task is shown again only if it lasts
         if not visible and (_shown is not None or _progress_bars.clock() - began > COMPILE_DELAY / 2):
             _erase()  # waits for a bar that is being drawn

@@ -69,7 +69,7 @@ def read_grids(line: CommandLine) -> tuple[dict[str, Optimizer], dict[str, dict[
 @contextmanager
 def progress(count: int) -> Iterator[Callable[[int], Callable[[str, int, int], None]]]:
     """A bar over the rounds of all problems, whose number is not known in advance."""
-    with counter("%", 100) as show:
+    with counter("%", 100, "tuning") as show:
 
         def of(number: int) -> Callable[[str, int, int], None]:
             from quadsim.comparison.evaluation import of_rounds

@@ -42,7 +42,8 @@ def test_a_compiled_form_is_not_cold(monkeypatch):
 def test_longer_rules_and_noise_take_longer_to_compile():
     form = Form(8, False, True)
     assert pilot.compile_seconds(GD, form) < pilot.compile_seconds(Adam, form) < pilot.compile_seconds(Muon, form)
-    assert pilot.compile_seconds(GD, form) < pilot.compile_seconds(GD, form._replace(noisy=True))
+    for one in (form, Form(1, generic=True)):
+        assert pilot.compile_seconds(GD, one) < pilot.compile_seconds(GD, one._replace(noisy=True))
 
 
 @pytest.mark.parametrize("share", [1, 4])
@@ -67,3 +68,16 @@ def test_a_sweep_is_never_expected_to_take_no_time(monkeypatch):
     grid = Grid.read({"case": "3", "optimizers": "gd", "seed": "0"}, 10)
     assert pilot.END_SECONDS <= pilot.expected_seconds(grid, grid.cells, 1) < 5
     assert pilot.expected_seconds(grid, 0, 1) == 0
+
+
+def test_processes_and_a_local_cluster_take_time_to_start(monkeypatch):
+    monkeypatch.setattr(pilot, "_calibrate", lambda: pilot.REFERENCE_SECONDS)
+    monkeypatch.setattr(pilot, "cores", lambda: 2)
+    monkeypatch.setattr(pilot, "time", type("Stopped", (), {"perf_counter": staticmethod(lambda: 0.0)}))
+    monkeypatch.setattr(pilot, "_add", lambda *_: None)  # no sample: the model alone
+    grid = Grid.read({"case": "3", "optimizers": "gd", "seed": "0"}, 10)
+    for starts, seconds in pilot.START_SECONDS.items():
+        for workers, rounds in ((2, 1), (4, 2)):
+            without = pilot.expected_seconds(grid, 1, workers, threads=False)
+            taken = pilot.expected_seconds(grid, 1, workers, threads=False, starts=starts)
+            assert taken - without == pytest.approx(rounds * seconds)
