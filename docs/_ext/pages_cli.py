@@ -10,8 +10,7 @@ from typing import Any
 import markdown
 
 from quadsim import _discovery, keys
-from quadsim.cli import help_text
-from quadsim.cli import main as cli
+from quadsim.cli import arguments, help_text
 from quadsim.keys import Key
 
 GROUPS = help_text.GROUPS | {"out": "The output"}
@@ -174,7 +173,7 @@ def commands_page() -> str:
     modules = command_modules()
     rows = [(f"[{name}](#command-{name})", markdown.prose(help_text.summary(name))) for name in modules]
     parts = ["# Commands\n", markdown.table(("command", ""), rows)]
-    parts.append(f"Flags of all commands: {', '.join(f'`{flag}`' for flag in cli.FLAGS)}.\n")
+    parts.append(f"Flags of all commands: {', '.join(f'`{flag}`' for flag in arguments.FLAGS)}.\n")
     parts += [EXIT_CODES, *(command_entry(name, module) for name, module in modules.items())]
     return "\n".join(parts)
 

@@ -77,7 +77,7 @@ def overview() -> str:
 def entry(name: str, kind: type[Optimizer]) -> str:
     """The section of one optimizer."""
     formula = inspect.cleandoc(vars(kind)["__doc__"]).partition("\n\n")[0]
-    said = descriptions(kind)
+    described = descriptions(kind)
     facts = {
         "Class": f"{{api}}`quadsim.{kind.__name__}`, in figures “{kind.label}”",
         "Kind": f"{group_of(kind).lower()}; the rule sees {SCOPES[kind.scope]}",
@@ -88,7 +88,7 @@ def entry(name: str, kind: type[Optimizer]) -> str:
         "Reference": markdown.escape(kind.reference),
     }
     rows = [
-        [f"`{name}.{field.name}`", default(field), allowed(field), markdown.prose(said.get(field.name, ""))]
+        [f"`{name}.{field.name}`", default(field), allowed(field), markdown.prose(described.get(field.name, ""))]
         for field in fields(kind)
     ]
     columns = ["setting", "default", "values", "meaning"]

@@ -18,6 +18,7 @@ from quadsim.spectra.distance import (
     unit_of,
 )
 from quadsim.spectra.files import Measured, MeasuredBlock
+from quadsim.spectra.heterogeneity import Arrangements, arrangement, arrangements, partition
 from quadsim.spectra.kappa_maps import KappaMap
 from quadsim.spectra.library import SAMPLINGS, SIGNS, library, load, sample, sample_blocks
 from quadsim.spectra.synthetic import (
@@ -27,13 +28,9 @@ from quadsim.spectra.synthetic import (
     MAX_DIM,
     MAX_EIGENVALUE,
     MIN_EIGENVALUE,
-    Arrangements,
     Spectra,
-    arrangement,
-    arrangements,
     by_block,
     law,
-    partition,
     rescale,
     unshifted,
 )
