@@ -141,7 +141,7 @@ def measure(fast):
     parts = [part(study, f"case-{case}-batch-{noise}", fast, case, noise) for noise, case in product(NOISES, CASES)]
     tuned, draws = (pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True))
     own = pd.concat([part(own_rates, f"case-{case}-own", fast, case)[0] for case in CASES], ignore_index=True)
-    return {"": compared(draws), "-tuned": tuned, "-draws": draws, "-own": own}
+    return {"": compared(draws), "-own": compared(own), "-tuned": tuned, "-draws": draws, "-own-draws": own}
 
 
 def part(measured, name, fast, *arguments):
@@ -329,7 +329,7 @@ def check(tables):
     horizons, noises = list(table["horizon"].unique()), list(table["noise"].unique())
     short, longest = [horizon for horizon in horizons if horizon <= 10_000], max(horizons)
     published = rows.loc["none", :, "plain", PUBLISHED].reset_index()
-    own = compared(tables["-own"]).query("baseline == 'plain' and adam == @PUBLISHED")
+    own = tables["-own"].query("baseline == 'plain' and adam == @PUBLISHED")
     usual = rows.loc["none", 1_000, "plain", USUAL].reset_index()
     alike = rows.loc["none", horizons[1] :, "momentum", "adam-best"].reset_index()
     noisy = pd.concat([rows.loc[noise, :, "momentum", USUAL].reset_index() for noise in noises if noise != "none"])

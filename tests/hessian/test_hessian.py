@@ -620,9 +620,9 @@ def test_windows_of_a_text_do_not_overlap_and_targets_are_the_next_tokens(folder
         ("measure model=mlp images=digits.npz batch=4 prbes=3", "unknown key 'prbes': did you mean probes?"),
         (
             "measure model=mlp images=digits.npz batch=4 overwrite=yes",
-            "unknown overwrite 'yes': allowed are true, false",
+            "overwrite is true or false: write python -m quadsim measure",
         ),
-        ("measure gpt2", "'gpt2' is not key=value"),
+        ("measure gpt2", "keys are written key=value: write python -m quadsim measure model=gpt2"),
         ("measure model=mlp images=digits.npz labels=labels.idx", "labels=labels.idx is not needed"),
         ("measure model=mlp images=digits.npz tokens=2x8", "model=mlp reads images, not text: give images=FILE"),
         ("measure model=gpt2-nano text=text.txt batch=3", "model=gpt2-nano reads text, not images"),

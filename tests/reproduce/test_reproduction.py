@@ -74,7 +74,7 @@ def mutations(frame):
     for column in frame.columns:
         values = frame[column]
         if pd.api.types.is_bool_dtype(values):
-            yield frame.assign(**{column: ~values})
+            yield from (frame.assign(**{column: changed}) for changed in (~values, True, False))
         elif pd.api.types.is_numeric_dtype(values):
             for factor in (30.0, 1 / 30, 1.5, 0.67):
                 yield frame.assign(**{column: values * factor})

@@ -45,7 +45,7 @@ def kernel(
         except Exception as error:
             rule_errors.explain(optimizer, error)
             raise
-        _compiled.update((text, rule))
+        _compiled.update(filter(None, (text, rule)))
         return module
 
 

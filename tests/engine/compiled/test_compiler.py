@@ -245,21 +245,21 @@ def test_small_jobs_use_compiled_kernels(monkeypatch):
     many, losses = [qs.Adam(lr=0.01 * k) for k in range(1, 4)], []
 
     def solve(optimizers, steps=500, **how):
-        """The number of kernels requested so far."""
+        """The number of kernels and rules requested so far."""
         run = qs.solve(problem, optimizers, seed=0, max_steps=steps, tol=0, threads=1, **how)
         losses.append((run if isinstance(run, qs.Trajectory) else run[0]).loss[-1])
         return len(compiler._compiled)
 
-    assert solve(many, noise=noise) == 1  # the kernel for single lanes
-    assert solve(one, noise=noise) == 1  # the same
-    assert solve(one) == 1  # without noise, the same
-    assert solve(many) == 1
-    assert solve(many, 300_000) == 2  # requires the kernel for eight
-    assert solve(one, 300_000) == 3  # requires the kernel for one, without noise
+    assert solve(many, noise=noise) == 2  # the generic kernel and the rule that it calls
+    assert solve(one, noise=noise) == 2  # the same
+    assert solve(one) == 2  # without noise, the same
+    assert solve(many) == 2
+    assert solve(many, 300_000) == 3  # requires the kernel for eight
+    assert solve(one, 300_000) == 4  # requires the kernel for one, without noise
     monkeypatch.setattr(batching, "_slower_seconds", defaultdict(float))
     monkeypatch.setattr(batching, "MAX_SLOWER_SECONDS", 0.0)
-    assert solve(many, noise=noise) == 3  # now MAX_SLOWER_SECONDS are spent
-    assert solve(many, noise=noise) == 4
+    assert solve(many, noise=noise) == 4  # now MAX_SLOWER_SECONDS are spent
+    assert solve(many, noise=noise) == 5
     with batching.fastest_kernels():
         for seen, steps, runs in ((noise, 500, (0, 1, 6, 7)), (None, 500, (2, 3)), (None, 300_000, (4, 5))):
             run = qs.solve(problem, one, seed=0, max_steps=steps, tol=0, noise=seen)
