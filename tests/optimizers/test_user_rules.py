@@ -509,8 +509,9 @@ from quadsim import optimizers
 from quadsim.optimizers import user_rules
 user_rules.load("my_rules.py")
 run = qs.solve(qs.case(3), optimizers.by_name("a"), max_steps=1, tol=0)
-kernel = next(m for n, m in sys.modules.items() if n.startswith("quadsim_kernel_"))
-print(float(run.loss[-1]).hex(), sum(kernel.advance.stats.cache_hits.values()))
+kernels = [module for name, module in sys.modules.items() if name.startswith("quadsim_kernel_")]
+functions = [getattr(kernel, "advance", None) or kernel.apply_rule for kernel in kernels]
+print(float(run.loss[-1]).hex(), sum(sum(function.stats.cache_hits.values()) for function in functions))
 """
 RULE = """
 import quadsim as qs
