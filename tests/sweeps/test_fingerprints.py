@@ -232,7 +232,8 @@ def test_an_edit_of_code_that_a_cell_does_not_use_leaves_its_key(seen, name):
     )
     mine = {module for module in changed if module.startswith("optimizers.")}
     shared = {
-        f"optimizers.{one}" for one in ("settings", "base", "recurrence", "schedules", "rule_source", "rule_errors")
+        f"optimizers.{one}"
+        for one in ("settings", "base", "lr_origin", "recurrence", "schedules", "rule_source", "rule_errors")
     }
     assert mine <= helpers | shared  # no other optimizer's file
     assert ("optimizers.user_rules" in changed) == (name == "user's rule")
