@@ -282,6 +282,12 @@ def test_fish(home, line, reply):
 
 
 COMMANDS = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}
+IN_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""  # instead of pty.fork, which warns where other tests have imported jax
 SETUP = {
     "bash": 'eval "$(python -m quadsim completion bash)"',
     "zsh": 'eval "$(python -m quadsim completion zsh)"',
@@ -305,10 +311,11 @@ class Terminal:
 
     def __init__(self, shell, home):
         self.shell = shell
-        self.process, self.file = pty.fork()
-        if self.process == 0:
-            os.chdir(home)
-            os.execvpe(shell, [shell, *COMMANDS[shell]], environment(home))
+        self.file, theirs = pty.openpty()
+        argv = [sys.executable, "-c", IN_TERMINAL, shell, *COMMANDS[shell]]
+        files = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        self.process = subprocess.Popen(argv, cwd=home, env=environment(home), **files)
+        os.close(theirs)
         self.type(f"{SETUP[shell]}; echo rea''dy\n")
         self.wait("ready")
 
@@ -327,7 +334,7 @@ class Terminal:
     def close(self):
         self.type("\x03\x15exit\n")
         os.close(self.file)
-        os.waitpid(self.process, 0)
+        self.process.wait()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
