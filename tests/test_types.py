@@ -100,12 +100,16 @@ def test_a_script_of_a_user_sees_the_types(tmp_path):
 
 @pytest.mark.slow
 def test_without_the_marker_a_script_sees_no_types(tmp_path):
+    """The control: a copy under another name, since mypy would find an installed quadsim instead."""
     pytest.importorskip("mypy")
-    bare = tmp_path / "bare" / "quadsim"
-    bare.mkdir(parents=True)
+    copy = tmp_path / "bare" / "unmarked"
+    copy.mkdir(parents=True)
     for name in ("__init__.py", "__init__.pyi"):
-        shutil.copy(PACKAGE / name, bare)
-    assert "py.typed" in mypy(tmp_path, RIGHT, bare).stdout
+        shutil.copy(PACKAGE / name, copy)
+    text = RIGHT.replace("quadsim", "unmarked")
+    assert "py.typed" in mypy(tmp_path, text, copy).stdout
+    (copy / "py.typed").touch()
+    assert "py.typed" not in mypy(tmp_path, text, copy).stdout
 
 
 if __name__ == "__main__":
