@@ -385,6 +385,7 @@ def check(tables):
             bool((decaying[["gap_differ", "gap_alike"]] <= SAME).all(axis=None)),
             "GD has not converged",
         ),
+        # The last two were added when the results were known.
         Check(
             "Does the lead of Adam (0.9, 0.999) at 1,000 steps last? No noise",
             "ledger 5b: no, with β2 < 1 and a constant rate Adam does not converge",
